@@ -1,0 +1,161 @@
+// Engine: opens a store, drives runs, answers calls. `main` builds one and hands it around.
+#pragma once
+
+#include <semel/child.hpp>
+#include <semel/durable.hpp>
+#include <semel/run.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace semel {
+
+namespace detail {
+
+struct StartSpec {
+  StartOptions options;
+  std::string workflow;  ///< empty: named by `function`
+  std::string function;
+  std::string input;     ///< JSON array of the arguments
+  bool typed = true;     ///< false: from JSON, still to be checked against the parameters
+};
+
+/// What a client needs of the engine, in one workspace.
+class ClientPort : public RunPort {
+ public:
+  virtual std::pair<std::string, bool> start(StartSpec spec) = 0;
+  virtual std::vector<std::string> list(const RunFilter& filter) = 0;
+};
+
+template <class F>
+constexpr bool is_plain_function = false;
+template <class R, class... P>
+constexpr bool is_plain_function<Workflow<R> (*)(P...)> = true;
+
+}  // namespace detail
+
+/// The engine's calls in one workspace. May be used from any thread, but not from inside a workflow's own code.
+class Client {
+ public:
+  /// For the engine.
+  explicit Client(std::shared_ptr<detail::ClientPort> port) : port_(std::move(port)) {}
+
+  /// Starts a run, or hands back the one that holds the key. When it returns, the run is durable. Arguments convert to
+  /// the types of the workflow's parameters here.
+  template <class R, class... P>
+  Started start(StartOptions options, Workflow<R> (*workflow)(P...), std::type_identity_t<P>... arguments) {
+    using F = Workflow<R> (*)(P...);
+    return started({std::move(options), "", detail::function_identity(workflow),
+                    detail::encode_arguments<F>(std::move(arguments)...)});
+  }
+
+  template <class R, class... P>
+  Started start(Workflow<R> (*workflow)(P...), std::type_identity_t<P>... arguments) {
+    return start(StartOptions{}, workflow, std::move(arguments)...);
+  }
+
+  template <WorkflowFunction F, class... A>
+    requires(!detail::is_plain_function<F>)
+  Started start(StartOptions options, F workflow, A&&... arguments) {
+    return started({std::move(options), "", detail::function_identity(workflow),
+                    detail::encode_arguments<F>(std::forward<A>(arguments)...)});
+  }
+
+  template <WorkflowFunction F, class... A>
+    requires(!detail::is_plain_function<F>)
+  Started start(F workflow, A&&... arguments) {
+    return start(StartOptions{}, workflow, std::forward<A>(arguments)...);
+  }
+
+  template <WorkflowFunction F, class... A>
+  Started start(StartOptions options, const WorkflowRef<F>& workflow, A&&... arguments) {
+    return started({std::move(options), workflow.name, "",
+                    detail::encode_arguments<F>(std::forward<A>(arguments)...)});
+  }
+
+  template <WorkflowFunction F, class... A>
+  Started start(const WorkflowRef<F>& workflow, A&&... arguments) {
+    return start(StartOptions{}, workflow, std::forward<A>(arguments)...);
+  }
+
+  /// By name, with JSON: an array is the list of arguments, any other value the only one. WORKFLOW_NOT_FOUND,
+  /// VALIDATION_ERROR with the path of what does not fit.
+  Started start(StartOptions options, std::string_view workflow, const Json& input);
+
+  /// RunNotFoundError if there is none.
+  Run run(const std::string& id);
+
+  /// Newest first.
+  std::vector<Run> runs(const RunFilter& filter = {});
+
+ protected:
+  Client() = default;
+
+  void connect(std::shared_ptr<detail::ClientPort> port) { port_ = std::move(port); }
+
+ private:
+  Started started(detail::StartSpec spec);
+
+  std::shared_ptr<detail::ClientPort> port_;
+};
+
+struct AddOptions {
+  int version = 1;  ///< of the workflow's code; a run is not driven by a lower one than drove it before
+};
+
+namespace detail {
+class EngineCore;
+}
+
+/// One per store. Calls that write return when what they did is durable.
+class Engine : public Client {
+ public:
+  /// Opens "sqlite:FILE" or "memory:". Throws Error STORE_UNAVAILABLE if it cannot: another process has it, its schema
+  /// is newer than this program, the disk refuses.
+  explicit Engine(std::string url, EngineOptions options = {});
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  virtual ~Engine();
+
+  /// Registers a workflow under a name, before or after `start_workers`. A name is taken once.
+  template <WorkflowFunction F>
+  WorkflowRef<F> add(std::string name, F workflow, AddOptions options = {}) {
+    WorkflowRef<F> reference{name};
+    add_type(detail::workflow_type(std::move(name), workflow, options.version, workflow));
+    return reference;
+  }
+
+  /// Registers a member of an object that outlives the engine.
+  template <WorkflowFunction F, class C>
+  WorkflowRef<F> add(std::string name, F workflow, C* object, AddOptions options = {}) {
+    WorkflowRef<F> reference{name};
+    add_type(detail::workflow_type(std::move(name), workflow, options.version, [workflow, object](auto&&... arguments) {
+      return (object->*workflow)(std::forward<decltype(arguments)>(arguments)...);
+    }));
+    return reference;
+  }
+
+  /// Begins to drive runs: those left unfinished by the process before this one, and new ones. Until then starts are
+  /// accepted and durable, nothing runs.
+  void start_workers();
+
+  /// Waits for the step bodies under way, writes their results and leaves the store in order. Idempotent.
+  void stop();
+
+  /// A client of another workspace; made when first asked for, lives as long as the engine.
+  Client& workspace(const std::string& name);
+
+ protected:
+  explicit Engine(std::unique_ptr<detail::EngineCore> core);
+
+  detail::EngineCore& core() { return *core_; }
+
+ private:
+  void add_type(detail::WorkflowType type);
+
+  std::unique_ptr<detail::EngineCore> core_;
+};
+
+}  // namespace semel

@@ -1,0 +1,210 @@
+#include "app/client_port.hpp"
+
+#include "app/entry_view.hpp"
+#include "engine/frame.hpp"
+#include "engine/start_options.hpp"
+#include "idempotency/fingerprint.hpp"
+
+namespace semel::app {
+
+using engine::Loop;
+using engine::Refusal;
+
+namespace {
+
+constexpr std::size_t journal_page = 1000;
+
+[[noreturn]] void throw_refusal(const Refusal& refusal) {
+  if (refusal.code == "IDEMPOTENCY_CONFLICT") throw IdempotencyConflictError(refusal.code, refusal.message);
+  if (refusal.code == "CONCURRENCY_ERROR") throw ConcurrencyError(refusal.code, refusal.message);
+  if (refusal.code == "RUN_NOT_FOUND") throw RunNotFoundError(refusal.code, refusal.message);
+  if (refusal.code == "RUN_NOT_ACTIVE") throw RunNotActiveError(refusal.code, refusal.message);
+  throw Error(refusal.code, refusal.message);
+}
+
+void refuse_inside_workflow() {
+  if (!engine::inside_workflow()) return;
+  throw Error("CALL_INSIDE_WORKFLOW",
+              "a workflow's own code must not call the engine: it is replayed. Use child, spawn or result_of, or do it in a step");
+}
+
+/// Posts to the loop and waits for the answer.
+template <class T, class F>
+T call(engine::Driver& driver, const engine::Patience& patience, F ask) {
+  refuse_inside_workflow();
+  struct State {
+    engine::Waiting waiting;
+    std::variant<T, Refusal> answer;
+  };
+  // Shared: a caller that gave up waiting may be gone when the answer comes.
+  auto state = std::make_shared<State>();
+  driver.post([state, ask = std::move(ask)](Loop& loop, TimePoint now) {
+    ask(loop, now, engine::Reply<T>([state](std::variant<T, Refusal> answer) {
+          state->answer = std::move(answer);
+          state->waiting.finish();
+        }));
+  });
+  if (!driver.wait(state->waiting, patience)) {
+    throw Error("TIMEOUT", patience.limit ? "no answer in the time given" : "the run cannot go on: nothing is left to run at this time");
+  }
+  if (const auto* refusal = std::get_if<Refusal>(&state->answer)) throw_refusal(*refusal);
+  return std::get<T>(std::move(state->answer));
+}
+
+template <class T>
+T value_or_throw(base::Result<T> result) {
+  if (!result) throw Error("STORE_UNAVAILABLE", result.error().message);
+  return std::move(*result);
+}
+
+}  // namespace
+
+std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
+  refuse_inside_workflow();
+  engine::check_start_options(spec.options);
+  if (spec.workflow.empty()) spec.workflow = registry_.name_of(spec.function);
+  const detail::WorkflowType* type = registry_.find(spec.workflow);
+  if (type == nullptr) {
+    throw Error("WORKFLOW_NOT_FOUND", "no workflow named \"" + spec.workflow + "\" is registered");
+  }
+  if (spec.input.size() > limits_.payload_bytes_max) {
+    throw Error("PAYLOAD_TOO_LARGE", "the input has " + std::to_string(spec.input.size()) + " bytes; the limit is " +
+                                         std::to_string(limits_.payload_bytes_max));
+  }
+  if (!spec.typed) spec.input = type->normalise(spec.input);
+  engine::StartInput input{workspace_, std::move(spec.workflow), std::move(spec.input), {}, std::move(spec.options)};
+  if (input.options.key || input.options.run_id) {
+    input.fingerprint = idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
+  }
+  auto started = call<engine::StartReply>(driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
+    loop.start(input, std::move(reply), now);
+  });
+  return {std::move(started.id), started.created};
+}
+
+std::pair<std::string, bool> StepClient::start(detail::StartSpec spec) {
+  const int number = calls_.fetch_add(1) + 1;
+  if (!spec.options.key && !spec.options.run_id) {
+    spec.options.key = "step:" + step_id_ + ":" + std::to_string(number);
+  }
+  return inner_->start(std::move(spec));
+}
+
+store::RunRecord WorkspaceClient::record(const std::string& id) {
+  refuse_inside_workflow();
+  auto found = value_or_throw(driver_.reader().find(workspace_, id));
+  if (!found) throw RunNotFoundError("RUN_NOT_FOUND", "there is no run " + id);
+  return std::move(*found);
+}
+
+detail::RunInfo WorkspaceClient::look(const std::string& id) {
+  store::RunRecord run = record(id);
+  detail::RunInfo info;
+  info.status = static_cast<RunStatus>(run.status);
+  info.version = run.version.value_or(0);
+  info.input = std::move(run.input);
+  if (run.failure) info.error = run.failure->code + ": " + run.failure->message;
+  info.attributes = std::move(run.attributes);
+  return info;
+}
+
+std::vector<std::string> WorkspaceClient::list(const RunFilter& filter) {
+  refuse_inside_workflow();
+  store::ListFilter wanted;
+  wanted.workspace = workspace_;
+  wanted.workflow = filter.workflow;
+  if (filter.status) wanted.status = static_cast<store::Status>(*filter.status);
+  wanted.idempotency_key = filter.key;
+  wanted.attributes = filter.attributes;
+  wanted.limit = filter.limit;
+  std::vector<std::string> ids;
+  for (auto& run : value_or_throw(driver_.reader().list(wanted))) ids.push_back(std::move(run.id));
+  return ids;
+}
+
+std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) {
+  const store::RunKey key = record(id).key;
+  std::vector<store::StoredEntry> all;
+  for (;;) {
+    auto page = value_or_throw(driver_.reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
+    const bool last = page.size() < journal_page;
+    std::move(page.begin(), page.end(), std::back_inserter(all));
+    if (last) return all;
+  }
+}
+
+std::vector<Entry> WorkspaceClient::journal(const std::string& id) {
+  std::vector<Entry> views;
+  for (const store::StoredEntry& stored : entries(id)) views.push_back(view(stored));
+  return views;
+}
+
+std::vector<std::string> WorkspaceClient::stream(const std::string& id, const std::string& stream,
+                                                 std::uint64_t from) {
+  std::vector<std::string> values;
+  std::uint64_t position = 0;
+  for (const store::StoredEntry& stored : entries(id)) {
+    const auto entry = value_or_throw(journal::decode(stored.bytes));
+    for (const journal::Request& request : entry.requests) {
+      if (request.kind != journal::RequestKind::emit || request.name != stream) continue;
+      if (position++ >= from) values.push_back(request.value);
+    }
+  }
+  return values;
+}
+
+detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis> limit) {
+  return call<detail::RunEnd>(driver_, {limit, true},
+                              [workspace = workspace_, id](Loop& loop, TimePoint, auto reply) {
+                                loop.watch(workspace, id, std::move(reply));
+                              });
+}
+
+void WorkspaceClient::when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
+                                std::function<void(std::exception_ptr)> failed) {
+  refuse_inside_workflow();
+  driver_.post([workspace = workspace_, id, then = std::move(then), failed = std::move(failed), &driver = driver_](
+                   Loop& loop, TimePoint) {
+    loop.watch(workspace, id, [then, failed, &driver](std::variant<detail::RunEnd, Refusal> answer) {
+      // Not from inside the loop: what is resumed may call it.
+      driver.post([then, failed, answer = std::move(answer)](Loop&, TimePoint) {
+        if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+          try {
+            throw_refusal(*refusal);
+          } catch (...) {
+            failed(std::current_exception());
+          }
+        } else {
+          then(std::get<detail::RunEnd>(answer));
+        }
+      });
+    });
+  });
+}
+
+void WorkspaceClient::cancel(const std::string& id, const CancelOptions& options) {
+  if (options.grace && *options.grace < Millis{0}) throw Error("VALIDATION_ERROR", "/grace: must not be negative");
+  call<std::monostate>(driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+    loop.cancel(workspace, id, options, std::move(reply), now);
+  });
+}
+
+void WorkspaceClient::retry(const std::string& id, const RunOptions& options) {
+  call<std::monostate>(driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+    loop.retry(workspace, id, options, std::move(reply), now);
+  });
+}
+
+std::string WorkspaceClient::fork(const std::string& id, std::uint64_t seq, const RunOptions& options) {
+  return call<std::string>(driver_, {}, [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, auto reply) {
+    loop.fork(workspace, id, seq, options, std::move(reply), now);
+  });
+}
+
+int WorkspaceClient::wake(const std::string& id, const RunOptions& options) {
+  return call<int>(driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+    loop.wake(workspace, id, options, std::move(reply), now);
+  });
+}
+
+}  // namespace semel::app

@@ -1,0 +1,85 @@
+// A workspace's calls, on top of a driver.
+#pragma once
+
+#include "engine/driver.hpp"
+#include "engine/registry.hpp"
+
+#include <semel/engine.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace semel::app {
+
+class WorkspaceClient final : public detail::ClientPort {
+ public:
+  WorkspaceClient(engine::Driver& driver, const engine::Registry& registry, std::string workspace, Limits limits)
+      : driver_(driver), registry_(registry), workspace_(std::move(workspace)), limits_(limits) {}
+
+  std::pair<std::string, bool> start(detail::StartSpec spec) override;
+  std::vector<std::string> list(const RunFilter& filter) override;
+  detail::RunInfo look(const std::string& id) override;
+  std::vector<Entry> journal(const std::string& id) override;
+  std::vector<std::string> stream(const std::string& id, const std::string& stream, std::uint64_t from) override;
+  detail::RunEnd wait(const std::string& id, std::optional<Millis> limit) override;
+  void when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
+                 std::function<void(std::exception_ptr)> failed) override;
+  void cancel(const std::string& id, const CancelOptions& options) override;
+  void retry(const std::string& id, const RunOptions& options) override;
+  std::string fork(const std::string& id, std::uint64_t seq, const RunOptions& options) override;
+  int wake(const std::string& id, const RunOptions& options) override;
+
+ private:
+  store::RunRecord record(const std::string& id);
+  std::vector<store::StoredEntry> entries(const std::string& id);
+
+  engine::Driver& driver_;
+  const engine::Registry& registry_;
+  std::string workspace_;
+  Limits limits_;
+};
+
+/// What a step body is given: starts without a key get one from the step's id and the call's number, so a retried step
+/// does not make them twice.
+class StepClient final : public detail::ClientPort {
+ public:
+  StepClient(std::shared_ptr<detail::ClientPort> inner, std::string step_id)
+      : inner_(std::move(inner)), step_id_(std::move(step_id)) {}
+
+  std::pair<std::string, bool> start(detail::StartSpec spec) override;
+
+  std::vector<std::string> list(const RunFilter& filter) override { return inner_->list(filter); }
+
+  detail::RunInfo look(const std::string& id) override { return inner_->look(id); }
+
+  std::vector<Entry> journal(const std::string& id) override { return inner_->journal(id); }
+
+  std::vector<std::string> stream(const std::string& id, const std::string& stream, std::uint64_t from) override {
+    return inner_->stream(id, stream, from);
+  }
+
+  detail::RunEnd wait(const std::string& id, std::optional<Millis> limit) override { return inner_->wait(id, limit); }
+
+  void when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
+                 std::function<void(std::exception_ptr)> failed) override {
+    inner_->when_over(id, std::move(then), std::move(failed));
+  }
+
+  void cancel(const std::string& id, const CancelOptions& options) override { inner_->cancel(id, options); }
+
+  void retry(const std::string& id, const RunOptions& options) override { inner_->retry(id, options); }
+
+  std::string fork(const std::string& id, std::uint64_t seq, const RunOptions& options) override {
+    return inner_->fork(id, seq, options);
+  }
+
+  int wake(const std::string& id, const RunOptions& options) override { return inner_->wake(id, options); }
+
+ private:
+  std::shared_ptr<detail::ClientPort> inner_;
+  std::string step_id_;
+  std::atomic<int> calls_{0};
+};
+
+}  // namespace semel::app

@@ -1,0 +1,128 @@
+// The façade: opens a store by its URL and hands the parts to each other. The only place that names a concrete store.
+#include "app/engine_core.hpp"
+#include "engine/inline_driver.hpp"
+#include "engine/threaded_driver.hpp"
+#include "store/sqlite/sqlite_store.hpp"
+
+#include <semel/engine.hpp>
+#include <semel/testing.hpp>
+
+#include <spdlog/spdlog.h>
+
+namespace semel {
+
+namespace {
+
+base::Result<engine::OpenedStore> with_reader(base::Result<std::unique_ptr<store::SqliteStore>> opened) {
+  if (!opened) return opened.error();
+  auto reader = (*opened)->reader();
+  if (!reader) return reader.error();
+  return engine::OpenedStore{std::move(*opened), std::move(*reader)};
+}
+
+/// In memory the database outlives the store, so that a crash in a test loses what a crash loses.
+engine::StoreFactory memory_stores() {
+  return [database = store::make_memory_database()] { return with_reader(store::SqliteStore::open(database)); };
+}
+
+engine::StoreFactory stores_of(const std::string& url) {
+  if (url == "memory:") return memory_stores();
+  const std::string sqlite = "sqlite:";
+  if (url.starts_with(sqlite) && url.size() > sqlite.size()) {
+    return [options = store::SqliteOptions{.path = url.substr(sqlite.size())}] {
+      return with_reader(store::SqliteStore::open(options));
+    };
+  }
+  throw Error("VALIDATION_ERROR", "cannot open \"" + url.substr(0, url.find(':') + 1) +
+                                      "…\": a store is sqlite:FILE or memory:");
+}
+
+engine::LoopOptions loop_options(const EngineOptions& options) {
+  engine::LoopOptions loop;
+  loop.limits = options.limits;
+  loop.frame_bytes_max = options.frame_bytes_max;
+  loop.retention = options.retention;
+  loop.crashes_max = options.crashes_max;
+  return loop;
+}
+
+std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url, const EngineOptions& options) {
+  return std::make_unique<detail::EngineCore>(
+      options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+        engine::ThreadedDriverOptions driver;
+        driver.loop = loop_options(options);
+        driver.step_threads = options.step_threads;
+        driver.log = [](std::string_view message) { spdlog::warn("semel: {}", message); };
+        auto opened = engine::ThreadedDriver::open(registry, stores_of(url), std::move(clients), std::move(driver));
+        if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
+        return std::unique_ptr<engine::Driver>(std::move(*opened));
+      });
+}
+
+std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
+  return std::make_unique<detail::EngineCore>(
+      options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+        engine::LoopOptions loop = loop_options(options);
+        loop.check_replay = true;
+        return std::make_unique<engine::InlineDriver>(registry, memory_stores(), std::move(clients), loop);
+      });
+}
+
+engine::InlineDriver& inline_driver(detail::EngineCore& core) {
+  return static_cast<engine::InlineDriver&>(core.driver());
+}
+
+}  // namespace
+
+Started Client::started(detail::StartSpec spec) {
+  auto [id, created] = port_->start(std::move(spec));
+  return Started{Run{port_, std::move(id)}, created};
+}
+
+Started Client::start(StartOptions options, std::string_view workflow, const Json& input) {
+  const Json arguments = input.is_array() ? input : Json(boost::json::array{input});
+  return started({std::move(options), std::string(workflow), "", value::to_text(arguments), false});
+}
+
+Run Client::run(const std::string& id) {
+  static_cast<void>(port_->look(id));
+  return Run{port_, id};
+}
+
+std::vector<Run> Client::runs(const RunFilter& filter) {
+  std::vector<Run> runs;
+  for (std::string& id : port_->list(filter)) runs.emplace_back(port_, std::move(id));
+  return runs;
+}
+
+Engine::Engine(std::string url, EngineOptions options) : Engine(threaded_core(url, options)) {}
+
+Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)) { connect(core_->port("default")); }
+
+Engine::~Engine() = default;
+
+void Engine::add_type(detail::WorkflowType type) { core_->add(std::move(type)); }
+
+void Engine::start_workers() { core_->driver().start_workers(); }
+
+void Engine::stop() { core_->driver().stop(); }
+
+Client& Engine::workspace(const std::string& name) { return core_->client(name); }
+
+namespace testing {
+
+Engine::Engine(EngineOptions options) : semel::Engine(inline_core(options)) {}
+
+void Engine::run_until_idle() { inline_driver(core()).run_until_idle(); }
+
+void Engine::advance_by(std::chrono::nanoseconds duration) { inline_driver(core()).advance(duration); }
+
+void Engine::crash() { inline_driver(core()).crash(); }
+
+TimePoint Engine::now() const {
+  return inline_driver(const_cast<Engine*>(this)->core()).now();
+}
+
+}  // namespace testing
+
+}  // namespace semel

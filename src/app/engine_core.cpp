@@ -1,0 +1,37 @@
+#include "app/engine_core.hpp"
+
+namespace semel::detail {
+
+EngineCore::EngineCore(Limits limits, const MakeDriver& make_driver) : limits_(limits) {
+  driver_ = make_driver(registry_, [this](const engine::StepJob& job) {
+    return std::make_shared<Client>(std::make_shared<app::StepClient>(port(job.workspace), job.step_id));
+  });
+}
+
+EngineCore::~EngineCore() { driver_->stop(); }
+
+void EngineCore::add(WorkflowType type) {
+  const std::string name = type.name;
+  registry_.add(std::move(type));
+  driver_->post([name](engine::Loop& loop, TimePoint) { loop.workflow_added(name); });
+}
+
+std::shared_ptr<ClientPort> EngineCore::port(const std::string& workspace) {
+  if (workspace.empty() || workspace.size() > 255) {
+    throw Error("VALIDATION_ERROR", "a workspace's name has 1 to 255 bytes");
+  }
+  const std::lock_guard lock(mutex_);
+  auto& port = ports_[workspace];
+  if (!port) port = std::make_shared<app::WorkspaceClient>(*driver_, registry_, workspace, limits_);
+  return port;
+}
+
+Client& EngineCore::client(const std::string& workspace) {
+  auto connected = port(workspace);
+  const std::lock_guard lock(mutex_);
+  auto& client = clients_[workspace];
+  if (!client) client = std::make_unique<Client>(std::move(connected));
+  return *client;
+}
+
+}  // namespace semel::detail

@@ -1,0 +1,39 @@
+// What is behind `semel::Engine`: the registry, a driver, and clients of the workspaces.
+#pragma once
+
+#include "app/client_port.hpp"
+#include "engine/driver.hpp"
+#include "engine/registry.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace semel::detail {
+
+class EngineCore {
+ public:
+  using MakeDriver = std::function<std::unique_ptr<engine::Driver>(const engine::Registry&, engine::StepClientFactory)>;
+
+  EngineCore(Limits limits, const MakeDriver& make_driver);
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+  ~EngineCore();
+
+  void add(WorkflowType type);
+  std::shared_ptr<ClientPort> port(const std::string& workspace);
+  Client& client(const std::string& workspace);
+
+  engine::Driver& driver() { return *driver_; }
+
+ private:
+  engine::Registry registry_;
+  Limits limits_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<ClientPort>> ports_;
+  std::map<std::string, std::unique_ptr<Client>> clients_;
+  std::unique_ptr<engine::Driver> driver_;  ///< last: it is the first to go
+};
+
+}  // namespace semel::detail

@@ -1,0 +1,13 @@
+// Journal entries for people and tools.
+#pragma once
+
+#include "store/store.hpp"
+
+#include <semel/run.hpp>
+
+namespace semel::app {
+
+/// `value` has what arrived ("value", "failure", "attempt" …) and, under "requests", what was then asked for.
+Entry view(const store::StoredEntry& stored);
+
+}  // namespace semel::app

@@ -1,0 +1,36 @@
+// Time, passed in. Production reads the system's clocks; tests and simulation own theirs.
+#pragma once
+
+#include <semel/error.hpp>
+
+namespace semel::base {
+
+/// Wall-clock time, as written to the store. May jump.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+};
+
+class SystemClock final : public Clock {
+ public:
+  TimePoint now() const override;
+};
+
+/// A clock that moves only when told to.
+class ManualClock final : public Clock {
+ public:
+  explicit ManualClock(TimePoint start) : now_(start) {}
+
+  TimePoint now() const override { return now_; }
+
+  void set(TimePoint now) { now_ = now; }
+
+ private:
+  TimePoint now_;
+};
+
+/// Never runs backwards; only differences mean anything. For measuring, not for deciding what is due.
+std::chrono::nanoseconds monotonic_now();
+
+}  // namespace semel::base

@@ -1,0 +1,72 @@
+// Drives a loop: passes time in, executes batches, runs steps. One with threads for production, one that goes on only
+// when told to for tests.
+#pragma once
+
+#include "base/clock.hpp"
+#include "engine/loop.hpp"
+#include "store/store.hpp"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace semel::engine {
+
+/// A call somebody waits for.
+struct Waiting {
+  std::mutex mutex;
+  std::condition_variable answered;
+  bool done = false;
+
+  void finish() {
+    const std::lock_guard lock(mutex);
+    done = true;
+    answered.notify_all();
+  }
+};
+
+/// How long a call may take, and what may happen meanwhile where nothing runs in the background.
+struct Patience {
+  std::optional<Millis> limit{};
+  bool run_steps = false;  ///< a result is waited for, not just a commit
+};
+
+class Driver {
+ public:
+  using Input = std::function<void(Loop&, TimePoint now)>;
+
+  virtual ~Driver() = default;
+
+  /// From any thread; inputs are fed in the order they come.
+  virtual void post(Input input) = 0;
+
+  /// Returns true once `waiting` is done; false if it took too long or cannot ever be.
+  virtual bool wait(Waiting& waiting, const Patience& patience) = 0;
+
+  virtual void start_workers() = 0;
+  virtual void stop() = 0;
+
+  /// What is committed, from any thread.
+  virtual store::Reader& reader() = 0;
+};
+
+/// Opens the store, again where it was lost. The reader that comes with it sees what it commits.
+struct OpenedStore {
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<store::Reader> reader;
+};
+
+using StoreFactory = std::function<base::Result<OpenedStore>()>;
+
+/// Makes the client that a step body is given.
+using StepClientFactory = std::function<std::shared_ptr<Client>(const StepJob& job)>;
+
+/// Runs a blocking body on this thread and posts what came of it.
+void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients);
+
+/// Runs a body that is a Task, on this thread as far as it goes.
+void run_task(StepJob job, Driver& driver, const StepClientFactory& clients);
+
+}  // namespace semel::engine

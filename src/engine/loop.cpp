@@ -1,0 +1,224 @@
+// The loop's life, its batches and its memory. Other parts: loop_drive (entries of live runs), loop_steps (attempts),
+// loop_timers, loop_recovery (loading and replay), loop_steer (an operator's calls).
+#include "engine/loop.hpp"
+
+#include "base/assert.hpp"
+
+#include <algorithm>
+
+namespace semel::engine {
+
+using store::Answer;
+using store::RunKey;
+
+namespace {
+
+constexpr std::chrono::seconds well_after{10};
+constexpr std::chrono::minutes sweep_every{1};
+constexpr std::int64_t keys_low = 1 << 16;
+/// What a run costs in memory besides its coroutine frames.
+constexpr std::size_t live_run_bytes = sizeof(LiveRun) + sizeof(Frame) + 256;
+
+}  // namespace
+
+Loop::Loop(const Registry& registry, base::Random& random, Host& host, LoopOptions options)
+    : registry_(registry), random_(random), host_(host), options_(options), ids_(random) {}
+
+Loop::~Loop() {
+  // Whoever drives the loop has made sure that no body runs any more; what it never heard back from is let go here.
+  for (auto& [key, body] : bodies_) {
+    if (body.run->frame) body.run->frame->bodies_in_flight = 0;
+  }
+}
+
+void Loop::open(TimePoint now) {
+  now_ = now;
+  lost_ = false;
+  submit(store::OpenNode{.now = now}, [this](Answer& answer) {
+    const auto& opened = std::get<store::NodeOpened>(answer);
+    if (!opened_) {
+      unclean_ = !opened.clean;
+      careful_ = opened.crashes >= 2;
+    }
+    opened_ = true;
+    next_key_ = opened.first_key;
+    keys_end_ = opened.first_key + store::OpenNode{}.keys_count;
+    spare_keys_.reset();
+    reserving_ = false;
+    next_sweep_ = now_ + sweep_every;
+    well_at_ = now_ + well_after;
+    if (workers_) start_workers(now_);
+    for (auto& action : std::exchange(before_open_, {})) action();
+  });
+}
+
+void Loop::start_workers(TimePoint now) {
+  now_ = now;
+  workers_ = true;
+  if (!opened_ || lost_) return;
+  next_due_ = now_;
+  find_work(0);
+}
+
+void Loop::begin_stop() { stopping_ = true; }
+
+bool Loop::is_drained() const { return stopping_ && bodies_.empty() && !has_batch() && loading_.empty(); }
+
+void Loop::close() {
+  submit(store::NodeWell{.closed = true}, [](Answer&) {});
+}
+
+Batch Loop::take_batch() {
+  ++counters_.batches;
+  counters_.commands += outgoing_.commands.size();
+  return std::exchange(outgoing_, {});
+}
+
+void Loop::committed(Batch batch, base::Result<std::vector<Answer>> answers, TimePoint now) {
+  now_ = now;
+  if (!answers) {
+    const base::Fault fault = answers.error();
+    for (auto& continuation : batch.continuations) {
+      if (continuation.failed) continuation.failed(fault);
+    }
+    lose_store(fault);
+    return;
+  }
+  SEMEL_ASSERT(answers->size() == batch.continuations.size());
+  for (std::size_t i = 0; i < answers->size(); ++i) batch.continuations[i].answered((*answers)[i]);
+  top_up_keys();
+  evict_over_budget();
+}
+
+void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
+                  std::function<void(const base::Fault&)> failed) {
+  if (lost_) {
+    if (failed) failed({base::Errc::unavailable, "the store is not available"});
+    return;
+  }
+  outgoing_.commands.push_back(std::move(command));
+  outgoing_.continuations.push_back({std::move(answered), std::move(failed)});
+}
+
+/// Memory ran ahead of a commit of which nobody knows whether it happened: the store is read anew before anything is
+/// decided. Bodies under way go on; their results are kept for when the runs are back.
+void Loop::lose_store(const base::Fault& fault) {
+  host_.report("the store was lost: " + fault.message);
+  lost_ = true;
+  Batch unsent = std::exchange(outgoing_, {});
+  for (auto& continuation : unsent.continuations) {
+    if (continuation.failed) continuation.failed(fault);
+  }
+  for (auto& [key, run] : live_) {
+    uncounted_.insert(key);
+    run->dropped = true;
+    run->is_idle = false;
+  }
+  live_.clear();
+  idle_.clear();
+  frame_bytes_ = 0;
+  loading_.clear();
+  suspects_.clear();
+  suspect_.reset();
+  without_worker_.clear();
+  next_due_.reset();
+  finding_due_ = false;
+  for (auto& action : std::exchange(before_open_, {})) action();
+  for (auto& [key, replies] : std::exchange(watchers_, {})) {
+    for (auto& reply : replies) reply(Refusal{"STORE_UNAVAILABLE", "the store was lost while waiting", ""});
+  }
+}
+
+Loop::RunPtr Loop::live(RunKey key) const {
+  const auto found = live_.find(key);
+  return found == live_.end() ? nullptr : found->second;
+}
+
+void Loop::drop(const RunPtr& run) {
+  if (run->dropped) return;
+  run->dropped = true;
+  if (run->is_idle) idle_.erase(run->idle_position);
+  run->is_idle = false;
+  frame_bytes_ -= run->charged_bytes;
+  run->charged_bytes = 0;
+  run->deferred.clear();
+  live_.erase(run->key);
+}
+
+/// A run has ended, wherever that was decided: what is under way for it is asked to stop and not awaited.
+void Loop::over(RunKey key, const detail::RunEnd& end) {
+  for (auto body = bodies_.lower_bound({key, ""}); body != bodies_.end() && body->first.first == key; ++body) {
+    body->second.stop.request_stop();
+  }
+  if (const RunPtr run = live(key)) drop(run);
+  suspect_progress(key, true);
+  notify_watchers(key, end);
+}
+
+void Loop::notify_watchers(RunKey key, const detail::RunEnd& end) {
+  const auto found = watchers_.find(key);
+  if (found == watchers_.end()) return;
+  auto replies = std::move(found->second);
+  watchers_.erase(found);
+  for (auto& reply : replies) reply(end);
+}
+
+RunKey Loop::new_key() {
+  if (next_key_ == keys_end_ && spare_keys_) {
+    std::tie(next_key_, keys_end_) = *spare_keys_;
+    spare_keys_.reset();
+  }
+  // A range is topped up long before its end; running out means that 65,536 runs began inside one batch.
+  SEMEL_ASSERT(next_key_ < keys_end_);
+  return next_key_++;
+}
+
+void Loop::top_up_keys() {
+  if (!opened_ || lost_ || reserving_ || spare_keys_ || keys_end_ - next_key_ > keys_low) return;
+  reserving_ = true;
+  submit(store::ReserveKeys{}, [this](Answer& answer) {
+    const RunKey first = std::get<store::KeysReserved>(answer).first_key;
+    spare_keys_.emplace(first, first + store::ReserveKeys{}.keys_count);
+    reserving_ = false;
+  });
+}
+
+std::unique_ptr<Frame> Loop::new_frame() const {
+  return std::make_unique<Frame>(registry_, random_, FrameLimits{options_.limits.payload_bytes_max});
+}
+
+/// Called whenever a run may have come to rest: charges its memory and lines it up for eviction.
+void Loop::settle_memory(const RunPtr& run) {
+  if (run->dropped || !run->frame) return;
+  const std::size_t bytes = run->frame->bytes() + live_run_bytes;
+  frame_bytes_ += bytes - run->charged_bytes;
+  run->charged_bytes = bytes;
+  const bool rests = run->uncommitted == 0 && !run->blocked && run->deferred.empty() &&
+                     run->frame->bodies_in_flight == 0 && !run->state.has_work();
+  if (run->is_idle) idle_.erase(run->idle_position);
+  run->is_idle = rests;
+  if (rests) run->idle_position = idle_.insert(idle_.end(), run.get());
+}
+
+void Loop::evict_over_budget() {
+  while (frame_bytes_ > options_.frame_bytes_max && !idle_.empty()) {
+    const RunPtr run = live(idle_.front()->key);
+    ++counters_.evictions;
+    drop(run);
+  }
+}
+
+/// In tests: what a crash right now would bring back must be what is here.
+void Loop::check_by_replay(const RunPtr& run) {
+  const auto records = journal::read_journal(run->entries);
+  SEMEL_ASSERT(records.has_value());
+  auto again = replay(new_frame(), *run->type, run->input, *records, now_);
+  const auto* diverged = std::get_if<Divergence>(&again);
+  const bool asks_more = diverged == nullptr && !std::get<Replayed>(again).fresh.empty();
+  if (diverged == nullptr && !asks_more) return;
+  const std::string message = diverged != nullptr ? diverged->message() : "recorded: nothing more; asked: more";
+  mark(run->key, run->state.next, store::Status::diverged,
+       {.code = "RUN_DIVERGED", .message = message, .details = {}, .name = {}, .op = {}});
+}
+
+}  // namespace semel::engine

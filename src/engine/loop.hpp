@@ -1,0 +1,304 @@
+// The loop: decides what happens next. It has no threads and reads no clock; whoever drives it passes time in, executes
+// its batches and runs its steps. Production and simulation drive the same object.
+//
+// The protocol: feed inputs; take a batch; execute it; hand back the answers (`committed`); repeat. At most one batch
+// is out at a time; inputs that arrive meanwhile make up the next one. Everything with an effect — a step to run, an
+// answer to a caller — leaves through `Host` or a reply, and only after the commit it depends on.
+#pragma once
+
+#include "base/random.hpp"
+#include "base/result.hpp"
+#include "engine/frame.hpp"
+#include "engine/live_run.hpp"
+#include "engine/registry.hpp"
+#include "engine/replay.hpp"
+#include "store/store.hpp"
+
+#include <semel/engine.hpp>
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+namespace semel::engine {
+
+/// Why a call was refused: an error code, for people, and the run it is about.
+struct Refusal {
+  std::string code;
+  std::string message;
+  std::string run_id;
+};
+
+template <class T>
+using Reply = std::function<void(std::variant<T, Refusal>)>;
+
+struct StartReply {
+  std::string id;
+  bool created = false;
+};
+
+struct StartInput {
+  std::string workspace = "default";
+  std::string workflow;
+  std::string input;        ///< JSON array of the arguments, checked
+  std::string fingerprint;  ///< where a key or an id is given
+  StartOptions options;
+};
+
+Refusal refusal_of(const store::StartRefused& refused);
+
+/// What the loop asks of its surroundings. Calls come from inside the loop's own calls and must not call back into it.
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void run_step(StepJob job) = 0;
+  /// For the log. Never has payloads, keys or secrets in it.
+  virtual void report(std::string_view message) = 0;
+};
+
+struct LoopOptions {
+  Limits limits{};
+  std::size_t frame_bytes_max = std::size_t{256} << 20U;
+  std::chrono::nanoseconds retention{std::chrono::hours{24 * 7}};
+  int crashes_max = 5;
+  bool check_replay = false;  ///< replay every run after every suspension and compare
+};
+
+/// What happened so far; for metrics, tests and benchmarks.
+struct LoopCounters {
+  std::uint64_t batches = 0;
+  std::uint64_t commands = 0;
+  std::uint64_t late_results = 0;
+  std::uint64_t stale = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t recovered = 0;
+};
+
+struct Batch {
+  std::vector<store::Command> commands;
+
+ private:
+  friend class Loop;
+  struct Continuation {
+    std::function<void(store::Answer&)> answered;
+    std::function<void(const base::Fault&)> failed;
+  };
+  std::vector<Continuation> continuations;
+};
+
+/// What goes with an entry besides itself.
+struct EntryExtra {
+  std::vector<std::int64_t> consumed{};  ///< inbox items it takes
+  std::function<void(bool)> written{};   ///< told whether it is durable
+};
+
+class Loop {
+ public:
+  Loop(const Registry& registry, base::Random& random, Host& host, LoopOptions options);
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  ~Loop();
+
+  // ---------------------------------------------------------------------------------------------- life
+
+  /// First of all, and again after the store was lost and opened anew.
+  void open(TimePoint now);
+  /// Until this, starts are accepted and nothing runs.
+  void start_workers(TimePoint now);
+  /// No new attempts from here on; `is_drained` when those under way have come back and been written.
+  void begin_stop();
+  bool is_drained() const;
+  /// The last command of an orderly end.
+  void close();
+
+  // ---------------------------------------------------------------------------------------------- calls
+
+  void start(StartInput input, Reply<StartReply> reply, TimePoint now);
+  void cancel(std::string workspace, std::string id, CancelOptions options, Reply<std::monostate> reply, TimePoint now);
+  void retry(std::string workspace, std::string id, RunOptions options, Reply<std::monostate> reply, TimePoint now);
+  void fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options, Reply<std::string> reply,
+            TimePoint now);
+  void wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply, TimePoint now);
+  /// Answers once the run is over, dead or diverged.
+  void watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply);
+
+  // ---------------------------------------------------------------------------------------------- events
+
+  void step_finished(store::RunKey run, const std::string& op, std::uint32_t attempt, StepOutcome outcome,
+                     TimePoint now);
+  void heartbeat(store::RunKey run, const std::string& op, std::uint32_t attempt, std::string progress, TimePoint now);
+  /// A workflow was registered: runs that waited for it go on.
+  void workflow_added(const std::string& name);
+  /// Time has passed.
+  void tick(TimePoint now);
+  /// When `tick` has something to do next; absent: not before something else happens.
+  std::optional<TimePoint> next_tick() const;
+
+  // ---------------------------------------------------------------------------------------------- batches
+
+  bool has_batch() const { return !outgoing_.commands.empty(); }
+  Batch take_batch();
+  /// The answers, or why there are none: then everything in memory is in doubt and dropped, callers are told
+  /// STORE_UNAVAILABLE, and nothing goes on before `open`.
+  void committed(Batch batch, base::Result<std::vector<store::Answer>> answers, TimePoint now);
+  bool is_store_lost() const { return lost_; }
+
+  const LoopCounters& counters() const { return counters_; }
+  std::size_t live_runs() const { return live_.size(); }
+  std::size_t bodies_in_flight() const { return bodies_.size(); }
+  std::size_t frame_bytes() const { return frame_bytes_; }
+
+ private:
+  using RunPtr = std::shared_ptr<LiveRun>;
+
+  /// An attempt whose body has been handed out and has not come back.
+  struct Body {
+    std::uint32_t attempt = 0;
+    std::stop_source stop;
+    RunPtr run;  ///< kept with its coroutines whatever happens to the run: the body may refer to them
+    std::optional<std::chrono::nanoseconds> timeout;
+    TimePoint deadline = TimePoint::max();
+    bool superseded = false;  ///< timed out: its result is late; the next attempt waits for it to return
+    bool next_waits = false;  ///< … and is due
+  };
+
+  using BodyKey = std::pair<store::RunKey, std::string>;
+
+  struct HeldResult {
+    store::RunKey run = 0;
+    std::string op;
+    std::uint32_t attempt = 0;
+    StepOutcome outcome;
+  };
+
+  struct Deadline {
+    TimePoint at;
+    store::RunKey run;
+    std::string op;
+    std::uint32_t attempt;
+
+    bool operator>(const Deadline& other) const { return at > other.at; }
+  };
+
+  // loop.cpp
+  void submit(store::Command command, std::function<void(store::Answer&)> answered,
+              std::function<void(const base::Fault&)> failed = {});
+  void lose_store(const base::Fault& fault);
+  void drop(const RunPtr& run);
+  void over(store::RunKey key, const detail::RunEnd& end);
+  void notify_watchers(store::RunKey key, const detail::RunEnd& end);
+  store::RunKey new_key();
+  void top_up_keys();
+  RunPtr live(store::RunKey key) const;
+  void settle_memory(const RunPtr& run);
+  void evict_over_budget();
+  std::unique_ptr<Frame> new_frame() const;
+  void check_by_replay(const RunPtr& run);
+
+  // loop_drive.cpp: entries of live runs
+  void transition(const RunPtr& run, journal::Arrival arrival, EntryExtra extra = {});
+  void write(const RunPtr& run, journal::Entry entry, EntryExtra extra = {});
+  store::Changes changes_for(const LiveRun& run, const journal::Entry& entry, std::vector<detail::ChildSpec> children);
+  void entry_committed(const RunPtr& run, const journal::Entry& entry, store::Answer& answer);
+  void after_commit(const RunPtr& run, const journal::Entry& entry, store::Effects& effects);
+  void apply_outcomes(const RunPtr& run, const std::vector<std::string>& outcomes);
+  void run_effects(const store::Effects& effects);
+  void release(const RunPtr& run, const journal::Entry& entry);
+  void run_deferred(const RunPtr& run);
+  void when_ready(const RunPtr& run, std::function<void()> action);
+  void continue_with(const RunPtr& run, std::vector<journal::Request> requests);
+  store::NewRun new_run(StartInput input);
+  store::NewRun child_run(const LiveRun& parent, const detail::ChildSpec& spec);
+  void fail_run(const RunPtr& run, journal::ArrivalKind kind, journal::Failure failure);
+  void read_inbox(store::RunKey key);
+  void take_inbox(const RunPtr& run, const std::vector<store::InboxItem>& items);
+
+  // loop_steps.cpp
+  void begin_attempt(const RunPtr& run, const std::string& op);
+  void hand_out(const RunPtr& run, const std::string& op);
+  void attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt, StepOutcome outcome);
+  void expire_bodies();
+  std::chrono::nanoseconds backoff(const Retry& retry, std::uint32_t failures);
+
+  // loop_recovery.cpp
+  struct Loaded;
+  void load(store::RunKey key, std::function<void(const RunPtr&)> then = {});
+  void activate(store::RunLoaded loaded);
+  void recover(const std::shared_ptr<Loaded>& loaded, bool counted);
+  void resume(const std::shared_ptr<Loaded>& loaded);
+  /// `next`: where the run's next entry would go, as it was judged.
+  void mark(store::RunKey key, journal::Seq next, store::Status status, journal::Failure reason);
+  void find_work(store::RunKey after);
+  void finish_loading(store::RunKey key, const RunPtr& run);
+  void next_suspect();
+  void suspect_progress(store::RunKey key, bool over);
+  std::vector<journal::Lost> lost_here(store::RunKey key, const journal::RunState& state) const;
+
+  // loop_timers.cpp
+  void find_due();
+  void timers_due(store::TimersDue& due);
+  void fire_due(const RunPtr& run);
+  void note_timer(TimePoint due);
+
+  // loop_steer.cpp
+  void with_run(std::string workspace, std::string id, std::function<void(store::RunLoaded*)> found,
+                std::function<void(const base::Fault&)> failed);
+  void reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& reply);
+  void fork_from(const store::RunLoaded& loaded, std::uint64_t seq, const Reply<std::string>& reply);
+
+  const Registry& registry_;
+  base::Random& random_;
+  Host& host_;
+  LoopOptions options_;
+  base::IdSource ids_;
+  LoopCounters counters_;
+  TimePoint now_{};
+
+  Batch outgoing_;
+  bool opened_ = false;
+  std::vector<std::function<void()>> before_open_;  ///< starts that came before there were keys for them
+  bool lost_ = false;
+  bool workers_ = false;
+  bool stopping_ = false;
+
+  store::RunKey next_key_ = 0;
+  store::RunKey keys_end_ = 0;
+  bool reserving_ = false;
+  std::optional<std::pair<store::RunKey, store::RunKey>> spare_keys_;
+
+  std::unordered_map<store::RunKey, RunPtr> live_;
+  std::unordered_map<store::RunKey, std::vector<std::function<void(const RunPtr&)>>> loading_;
+  std::map<BodyKey, Body> bodies_;
+  std::vector<HeldResult> held_;
+  std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
+  std::unordered_map<store::RunKey, std::vector<Reply<detail::RunEnd>>> watchers_;
+  std::map<std::string, std::unordered_set<store::RunKey>> without_worker_;
+
+  std::list<LiveRun*> idle_;  ///< least recently used first
+  std::size_t frame_bytes_ = 0;
+
+  std::optional<TimePoint> next_due_;
+  bool finding_due_ = false;
+  std::optional<TimePoint> next_sweep_;
+  std::optional<TimePoint> well_at_;  ///< when this process has lived long enough to be no part of a crash loop
+
+  bool unclean_ = false;  ///< the process before this one crashed: attempts it lost count
+  bool careful_ = false;  ///< several did in a row: everything is counted before it runs
+  std::unordered_set<store::RunKey> uncounted_;  ///< were live when the store was lost: not the fault of a crash
+  std::unordered_set<store::RunKey> counted_;    ///< counted once in this life already
+  std::deque<std::function<void()>> suspects_;
+  std::optional<store::RunKey> suspect_;
+  TimePoint suspect_since_{};
+};
+
+}  // namespace semel::engine

@@ -1,0 +1,246 @@
+// Bringing runs back: after an eviction, after a restart, after a crash, after the store was lost.
+//
+// Attempts that were under way when their process ended get the next number, durably, before anything of the run
+// executes again — replay included — so that a run that kills its process is counted before it can do so again.
+#include "base/assert.hpp"
+#include "engine/loop.hpp"
+
+#include <algorithm>
+
+namespace semel::engine {
+
+using journal::Arrival;
+using journal::ArrivalKind;
+using journal::Operation;
+using journal::RequestKind;
+using store::Answer;
+using store::RunKey;
+using store::Status;
+
+namespace {
+
+constexpr std::int64_t work_page = 256;
+
+}  // namespace
+
+/// A run that was read and is not running yet.
+struct Loop::Loaded {
+  RunPtr run;
+  store::RunLoaded stored;
+  std::vector<journal::Record> records;
+};
+
+void Loop::find_work(RunKey after) {
+  submit(store::FindWork{after, work_page}, [this](Answer& answer) {
+    const auto& found = std::get<store::RunsFound>(answer).runs;
+    for (const RunKey key : found) load(key);
+    if (static_cast<std::int64_t>(found.size()) == work_page) find_work(found.back());
+  });
+}
+
+void Loop::load(RunKey key, std::function<void(const RunPtr&)> then) {
+  if (const RunPtr run = live(key)) {
+    if (then) then(run);
+    return;
+  }
+  const auto [loading, is_first] = loading_.try_emplace(key);
+  if (then) loading->second.push_back(std::move(then));
+  if (!is_first) return;
+  submit(store::LoadRun{key}, [this, key](Answer& answer) {
+    if (auto* loaded = std::get_if<store::RunLoaded>(&answer)) {
+      activate(std::move(*loaded));
+    } else {
+      finish_loading(key, nullptr);
+    }
+  });
+}
+
+void Loop::finish_loading(RunKey key, const RunPtr& run) {
+  uncounted_.erase(key);
+  if (!run) std::erase_if(held_, [key](const HeldResult& held) { return held.run == key; });
+  const auto found = loading_.find(key);
+  if (found == loading_.end()) return;
+  auto waiting = std::move(found->second);
+  loading_.erase(found);
+  for (auto& then : waiting) then(run);
+}
+
+std::vector<journal::Lost> Loop::lost_here(RunKey key, const journal::RunState& state) const {
+  std::vector<journal::Lost> lost = journal::lost_attempts(state);
+  std::erase_if(lost, [&](const journal::Lost& candidate) {
+    const std::uint32_t attempt = state.find(candidate.op)->attempt;
+    const auto body = bodies_.find({key, candidate.op});
+    if (body != bodies_.end() && body->second.attempt == attempt && !body->second.superseded) return true;
+    return std::ranges::any_of(held_, [&](const HeldResult& held) {
+      return held.run == key && held.op == candidate.op && held.attempt == attempt;
+    });
+  });
+  return lost;
+}
+
+void Loop::activate(store::RunLoaded stored) {
+  const RunKey key = stored.run.key;
+  const Status status = stored.run.status;
+  if (store::is_end(status) || status == Status::dead || status == Status::diverged || stopping_) {
+    finish_loading(key, nullptr);
+    return;
+  }
+  const detail::WorkflowType* type = registry_.find(stored.run.workflow);
+  if (type == nullptr || type->version < stored.run.code_version) {
+    // Never diverged: it waits for a program that has the workflow.
+    without_worker_[stored.run.workflow].insert(key);
+    finish_loading(key, nullptr);
+    return;
+  }
+  auto records = journal::read_journal(stored.entries);
+  if (!records) {
+    mark(key, stored.entries.size(), Status::diverged,
+         {.code = "JOURNAL_CORRUPT", .message = records.error().message, .details = {}, .name = {}, .op = {}});
+    finish_loading(key, nullptr);
+    return;
+  }
+
+  auto loaded = std::make_shared<Loaded>();
+  loaded->records = std::move(*records);
+  loaded->run = std::make_shared<LiveRun>();
+  LiveRun& run = *loaded->run;
+  run.key = key;
+  run.id = stored.run.id;
+  run.workspace = stored.run.workspace;
+  run.instance = stored.run.instance;
+  run.type = type;
+  run.deadline = stored.run.deadline;
+  run.row_status = status;
+  run.progress = std::move(stored.progress);
+  run.state = journal::fold(loaded->records);
+  if (options_.check_replay) {
+    run.entries = stored.entries;
+    run.input = stored.run.input;
+  }
+  loaded->stored = std::move(stored);
+  live_.emplace(key, loaded->run);
+
+  const bool has_lost = !lost_here(key, run.state).empty();
+  const bool counted =
+      unclean_ && !uncounted_.contains(key) && !counted_.contains(key) && (has_lost || careful_);
+  if (!has_lost && !counted) {
+    resume(loaded);
+    return;
+  }
+  if (!counted) {
+    recover(loaded, false);
+    return;
+  }
+  counted_.insert(key);
+  const int crashes = static_cast<int>(run.state.crashes) + 1;
+  if (crashes >= options_.crashes_max) {
+    mark(key, run.state.next, Status::dead,
+         {.code = "RUN_DEAD",
+          .message = "its process crashed " + std::to_string(crashes) + " times under it without progress in between",
+          .details = {}, .name = {}, .op = {}});
+    finish_loading(key, nullptr);
+  } else if (crashes >= 2) {
+    suspects_.push_back([this, loaded] {
+      suspect_ = loaded->run->key;
+      suspect_since_ = now_;
+      recover(loaded, true);
+    });
+    next_suspect();
+  } else {
+    recover(loaded, true);
+  }
+}
+
+/// Suspects run one at a time beside the others, so that innocent runs are not blamed for the crash of another.
+void Loop::next_suspect() {
+  if (suspect_ || suspects_.empty()) return;
+  auto next = std::move(suspects_.front());
+  suspects_.pop_front();
+  next();
+}
+
+void Loop::suspect_progress(RunKey key, bool) {
+  if (suspect_ != key) return;
+  suspect_.reset();
+  next_suspect();
+}
+
+void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
+  LiveRun& run = *loaded->run;
+  if (run.dropped) return;
+  ++counters_.recovered;
+  journal::Entry entry;
+  entry.arrival.kind = ArrivalKind::recovered;
+  entry.arrival.ops = lost_here(run.key, run.state);
+  entry.arrival.counted = counted;
+  loaded->records.push_back({entry});
+  write(loaded->run, std::move(entry), {.written = [this, loaded](bool durable) {
+          if (durable && !loaded->run->dropped) resume(loaded);
+        }});
+}
+
+void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
+  const RunPtr run = loaded->run;
+  ++counters_.replays;
+  auto outcome = replay(new_frame(), *run->type, loaded->stored.run.input, loaded->records, now_);
+  if (const auto* diverged = std::get_if<Divergence>(&outcome)) {
+    mark(run->key, run->state.next, Status::diverged,
+         {.code = "RUN_DIVERGED", .message = diverged->message(), .details = {}, .name = {}, .op = {}});
+    finish_loading(run->key, nullptr);
+    return;
+  }
+  auto& replayed = std::get<Replayed>(outcome);
+  run->frame = std::move(replayed.frame);
+  const bool has_started = std::ranges::any_of(loaded->records, [](const journal::Record& record) {
+    return record.entry.arrival.kind == ArrivalKind::started;
+  });
+  std::vector<std::string> attempts;
+  for (const Operation& operation : run->state.pending) {
+    if (operation.kind == RequestKind::step) attempts.push_back(operation.op);
+  }
+  if (!has_started) {
+    Arrival arrival;
+    arrival.kind = ArrivalKind::started;
+    transition(run, std::move(arrival));
+  } else {
+    continue_with(run, std::move(replayed.fresh));
+  }
+  for (const std::string& op : attempts) begin_attempt(run, op);
+  when_ready(run, [this, run, inbox = std::move(loaded->stored.inbox)] { take_inbox(run, inbox); });
+  for (HeldResult& result : std::exchange(held_, {})) {
+    if (result.run == run->key) {
+      attempt_over(run, result.op, result.attempt, std::move(result.outcome));
+    } else {
+      held_.push_back(std::move(result));
+    }
+  }
+  when_ready(run, [this, run] { fire_due(run); });
+  finish_loading(run->key, run);
+  run_deferred(run);
+  settle_memory(run);
+}
+
+void Loop::mark(RunKey key, journal::Seq next, Status status, journal::Failure reason) {
+  if (const RunPtr run = live(key)) drop(run);
+  const detail::RunEnd end{static_cast<RunStatus>(status), {}, reason};
+  host_.report("run key " + std::to_string(key) + " is " + (status == Status::dead ? "dead" : "diverged"));
+  submit(store::MarkRun{key, next, status, std::move(reason)}, [this, key, end](Answer& answer) {
+    if (std::holds_alternative<store::Stale>(answer)) {
+      ++counters_.stale;
+      load(key);
+      return;
+    }
+    over(key, end);
+  });
+}
+
+void Loop::workflow_added(const std::string& name) {
+  const auto found = without_worker_.find(name);
+  if (found == without_worker_.end()) return;
+  const auto waiting = std::move(found->second);
+  without_worker_.erase(found);
+  if (!workers_) return;
+  for (const RunKey key : waiting) load(key);
+}
+
+}  // namespace semel::engine

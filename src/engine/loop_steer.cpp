@@ -1,0 +1,343 @@
+// An operator's calls: cancel, retry, fork, wake, and waiting for a result.
+#include "engine/loop.hpp"
+
+#include <algorithm>
+
+namespace semel::engine {
+
+using journal::Arrival;
+using journal::ArrivalKind;
+using journal::Operation;
+using journal::Record;
+using journal::RequestKind;
+using store::Answer;
+using store::RunKey;
+using store::Status;
+using store::Timer;
+using store::TimerKind;
+
+namespace {
+
+Refusal not_found(const std::string& id) { return {"RUN_NOT_FOUND", "there is no run " + id, id}; }
+
+Refusal moved_on(const std::string& id) { return {"CONCURRENCY_ERROR", "run " + id + " has moved on", id}; }
+
+Refusal unavailable(const base::Fault& fault) { return {"STORE_UNAVAILABLE", fault.message, ""}; }
+
+template <class T>
+std::function<void(const base::Fault&)> refuse_on_fault(const Reply<T>& reply) {
+  return [reply](const base::Fault& fault) { reply(unavailable(fault)); };
+}
+
+bool is_at(const store::RunRecord& run, const std::optional<std::uint64_t>& expected) {
+  return !expected || run.version == expected;
+}
+
+detail::RunEnd end_of(const store::RunRecord& run) {
+  return {static_cast<RunStatus>(run.status), run.output, run.failure.value_or(journal::Failure{})};
+}
+
+/// Sets again what an end, or a copy, does not have: timers and waits of what is still pending.
+void set_again(store::Changes& changes, RunKey key, const journal::RunState& state) {
+  for (const Operation& operation : state.pending) {
+    if (operation.kind == RequestKind::sleep) {
+      changes.timers_set.push_back({key, TimerKind::sleep, operation.op, operation.at});
+    } else if (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff) {
+      changes.timers_set.push_back({key, TimerKind::retry, operation.op, operation.at});
+    } else if (!operation.run_id.empty()) {
+      changes.waits.push_back({operation.op, operation.run_id});
+    }
+  }
+}
+
+/// The operation whose failure ended the run, if taking it back is possible: nothing else may have followed from it.
+std::optional<std::string> failure_to_void(const std::vector<Record>& records, std::size_t end,
+                                           const journal::Failure& failure) {
+  if (failure.op.empty()) return std::nullopt;
+  for (std::size_t i = records.size(); i-- > 0;) {
+    const Arrival& arrival = records[i].entry.arrival;
+    if (arrival.kind == ArrivalKind::recovered) {
+      const bool settled_it = std::ranges::any_of(
+          arrival.ops, [&](const journal::Lost& lost) { return lost.op == failure.op && lost.attempt == 0; });
+      if (settled_it) return failure.op;
+    }
+    if (arrival.op != failure.op || !arrival.failure || records[i].arrival_void) continue;
+    if (arrival.kind != ArrivalKind::step_failed && arrival.kind != ArrivalKind::result_arrived) continue;
+    if (i == end || records[i].entry.requests.empty()) return failure.op;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Loop::with_run(std::string workspace, std::string id, std::function<void(store::RunLoaded*)> found,
+                    std::function<void(const base::Fault&)> failed) {
+  submit(store::FindRun{std::move(workspace), std::move(id)},
+         [found](Answer& answer) { found(std::get_if<store::RunLoaded>(&answer)); }, std::move(failed));
+}
+
+void Loop::cancel(std::string workspace, std::string id, CancelOptions options, Reply<std::monostate> reply,
+                  TimePoint now) {
+  now_ = now;
+  store::CancelRun command;
+  command.workspace = std::move(workspace);
+  command.id = id;
+  command.expected_version = options.expected_version;
+  command.now = now_;
+  if (options.grace) command.grace_until = now_ + *options.grace;
+  submit(
+      std::move(command),
+      [this, id, reply](Answer& answer) {
+        if (auto* cancelled = std::get_if<store::Cancelled>(&answer)) {
+          reply(std::monostate{});
+          if (store::is_end(cancelled->run.status)) over(cancelled->run.key, end_of(cancelled->run));
+          run_effects(cancelled->effects);
+        } else if (std::holds_alternative<store::RunMissing>(answer)) {
+          reply(not_found(id));
+        } else if (auto* finished = std::get_if<store::NotActive>(&answer)) {
+          reply(Refusal{"RUN_NOT_ACTIVE",
+                        "run " + id + " is " + std::string(to_string(static_cast<RunStatus>(finished->run.status))) +
+                            "; only an unfinished run can be cancelled",
+                        id});
+        } else {
+          reply(moved_on(id));
+        }
+      },
+      refuse_on_fault(reply));
+}
+
+void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply) {
+  with_run(
+      std::move(workspace), id,
+      [this, id, reply](store::RunLoaded* found) {
+        if (found == nullptr) {
+          reply(not_found(id));
+        } else if (store::is_end(found->run.status) || found->run.status == Status::dead ||
+                   found->run.status == Status::diverged) {
+          reply(end_of(found->run));
+        } else {
+          watchers_[found->run.key].push_back(reply);
+        }
+      },
+      refuse_on_fault(reply));
+}
+
+void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply, TimePoint now) {
+  now_ = now;
+  const auto end_sleeps = [this, id, reply](const RunPtr& run) {
+    if (!run) {
+      reply(0);
+      return;
+    }
+    when_ready(run, [this, run, id, reply] {
+      Arrival arrival;
+      arrival.kind = ArrivalKind::woken;
+      for (const Operation& operation : run->state.pending) {
+        if (operation.kind == RequestKind::sleep) arrival.ops.push_back({operation.op, 0});
+      }
+      const int count = static_cast<int>(arrival.ops.size());
+      if (count == 0) {
+        reply(0);
+        return;
+      }
+      transition(run, std::move(arrival), {.written = [reply, id, count](bool durable) {
+                   if (durable) {
+                     reply(count);
+                   } else {
+                     reply(moved_on(id));
+                   }
+                 }});
+    });
+  };
+  with_run(
+      std::move(workspace), id,
+      [this, id, options, reply, end_sleeps](store::RunLoaded* found) {
+        if (found == nullptr) {
+          reply(not_found(id));
+        } else if (!is_at(found->run, options.expected_version)) {
+          reply(moved_on(id));
+        } else if (store::is_end(found->run.status)) {
+          reply(Refusal{"RUN_NOT_ACTIVE", "run " + id + " is over", id});
+        } else {
+          load(found->run.key, end_sleeps);
+        }
+      },
+      refuse_on_fault(reply));
+}
+
+void Loop::retry(std::string workspace, std::string id, RunOptions options, Reply<std::monostate> reply,
+                 TimePoint now) {
+  now_ = now;
+  with_run(
+      std::move(workspace), id,
+      [this, id, options, reply](store::RunLoaded* found) {
+        if (found == nullptr) {
+          reply(not_found(id));
+          return;
+        }
+        const Status status = found->run.status;
+        if (!is_at(found->run, options.expected_version)) {
+          reply(moved_on(id));
+        } else if (status == Status::completed || status == Status::cancelled) {
+          reply(Refusal{"RUN_FINISHED",
+                        "run " + id + " is " + std::string(to_string(static_cast<RunStatus>(status))) +
+                            "; only a failed, dead or diverged run can be retried",
+                        id});
+        } else if (status != Status::failed && status != Status::dead && status != Status::diverged) {
+          reply(Refusal{"RUN_ACTIVE", "run " + id + " is not over", id});
+        } else {
+          submit(
+              store::LoadRun{found->run.key},
+              [this, id, reply](Answer& answer) {
+                if (auto* loaded = std::get_if<store::RunLoaded>(&answer)) {
+                  reopen(*loaded, reply);
+                } else {
+                  reply(not_found(id));
+                }
+              },
+              refuse_on_fault(reply));
+        }
+      },
+      refuse_on_fault(reply));
+}
+
+void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& reply) {
+  const std::string id = loaded.run.id;
+  auto records = journal::read_journal(loaded.entries);
+  if (!records) {
+    reply(Refusal{"JOURNAL_CORRUPT", records.error().message, id});
+    return;
+  }
+  Record reopened;
+  reopened.entry.arrival.kind = ArrivalKind::reopened;
+  reopened.entry.arrival.at_seq = records->size();
+  if (loaded.run.status == Status::failed && !records->empty()) {
+    const std::size_t end = records->size() - 1;
+    reopened.entry.arrival.at_seq = end;
+    if (const auto op = failure_to_void(*records, end, loaded.run.failure.value_or(journal::Failure{}))) {
+      reopened.entry.arrival.ops.push_back({*op, 1});
+    }
+  }
+  // As the run will be: what is then under way, or rested when it ended, begins anew under the next number.
+  const auto as_reopened = [&](const Record& with) {
+    std::vector<std::string> entries = loaded.entries;
+    entries.push_back(journal::encode(with.entry));
+    return journal::fold(*journal::read_journal(entries));
+  };
+  journal::RunState state = as_reopened(reopened);
+  std::vector<journal::Lost> again;
+  for (const Operation& operation : state.pending) {
+    if (operation.kind != RequestKind::step) {
+      if (std::ranges::find(reopened.entry.arrival.ops, operation.op, &journal::Lost::op) != reopened.entry.arrival.ops.end()) again.push_back({operation.op, 1});
+      continue;
+    }
+    again.push_back({operation.op, operation.abandoned ? 0 : operation.attempt + 1});
+  }
+  reopened.entry.arrival.ops = again;
+  state = as_reopened(reopened);
+
+  store::ReopenRun command;
+  command.run = loaded.run.key;
+  command.seq = records->size();
+  command.now = now_;
+  command.entries.push_back(journal::encode(reopened.entry));
+  command.changes.status = Status::running;
+  set_again(command.changes, loaded.run.key, state);
+  for (const Timer& timer : command.changes.timers_set) note_timer(timer.due);
+  submit(
+      std::move(command),
+      [this, key = loaded.run.key, id, reply](Answer& answer) {
+        if (auto* advanced = std::get_if<store::Advanced>(&answer)) {
+          reply(std::monostate{});
+          run_effects(advanced->effects);
+          if (workers_) load(key);
+        } else if (auto* refused = std::get_if<store::StartRefused>(&answer)) {
+          reply(refusal_of(*refused));
+        } else {
+          reply(moved_on(id));
+        }
+      },
+      refuse_on_fault(reply));
+}
+
+void Loop::fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options, Reply<std::string> reply,
+                TimePoint now) {
+  now_ = now;
+  with_run(
+      std::move(workspace), id,
+      [this, id, seq, options, reply](store::RunLoaded* found) {
+        if (found == nullptr) {
+          reply(not_found(id));
+        } else if (!is_at(found->run, options.expected_version)) {
+          reply(moved_on(id));
+        } else {
+          submit(
+              store::LoadRun{found->run.key},
+              [this, id, seq, reply](Answer& answer) {
+                if (auto* loaded = std::get_if<store::RunLoaded>(&answer)) {
+                  fork_from(*loaded, seq, reply);
+                } else {
+                  reply(not_found(id));
+                }
+              },
+              refuse_on_fault(reply));
+        }
+      },
+      refuse_on_fault(reply));
+}
+
+void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq, const Reply<std::string>& reply) {
+  if (seq >= loaded.entries.size()) {
+    reply(Refusal{"VALIDATION_ERROR", "/seq: the journal has entries 0 to " + std::to_string(loaded.entries.size() - 1),
+                  loaded.run.id});
+    return;
+  }
+  std::vector<std::string> entries(loaded.entries.begin(), loaded.entries.begin() + static_cast<std::ptrdiff_t>(seq) + 1);
+  auto records = journal::read_journal(entries);
+  if (!records || journal::ends_run(records->back().entry)) {
+    reply(Refusal{"VALIDATION_ERROR", "/seq: entry " + std::to_string(seq) + " ends the run; fork before it",
+                  loaded.run.id});
+    return;
+  }
+  Record forked;
+  forked.entry.arrival.kind = ArrivalKind::forked;
+  forked.entry.arrival.value = value::encode(loaded.run.id);
+  forked.entry.arrival.ops = journal::lost_attempts(journal::fold(*records));
+  records->push_back(forked);
+  entries.push_back(journal::encode(forked.entry));
+  const journal::RunState state = journal::fold(*records);
+
+  StartInput input{loaded.run.workspace, loaded.run.workflow, loaded.run.input, {}, {}};
+  store::StartRun start;
+  start.run = new_run(std::move(input));
+  start.first_entry = entries.front();
+  start.changes.status = Status::running;
+  store::AdvanceRun rest;
+  rest.run = start.run.key;
+  rest.seq = 1;
+  rest.now = now_;
+  rest.entries.assign(entries.begin() + 1, entries.end());
+  set_again(rest.changes, start.run.key, state);
+  for (const Timer& timer : rest.changes.timers_set) note_timer(timer.due);
+  for (const Record& record : *records) {
+    for (const journal::Request& request : record.entry.requests) {
+      if (request.kind != RequestKind::attribute) continue;
+      rest.changes.attributes.emplace_back(request.name, value::decode<std::string>(request.value, value::Mode::journal));
+    }
+  }
+  const RunKey key = start.run.key;
+  const std::string id = start.run.id;
+  // Two commands of one batch: one transaction.
+  submit(std::move(start), [](Answer&) {});
+  submit(
+      std::move(rest),
+      [this, key, id, reply](Answer& answer) {
+        reply(id);
+        run_effects(std::get<store::Advanced>(answer).effects);
+        if (workers_) load(key);
+      },
+      refuse_on_fault(reply));
+}
+
+}  // namespace semel::engine

@@ -1,0 +1,218 @@
+// Attempts: begun behind their commit, retried by policy, timed out, heard back from late.
+#include "base/assert.hpp"
+#include "engine/loop.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace semel::engine {
+
+using journal::Arrival;
+using journal::ArrivalKind;
+using journal::Operation;
+using store::Answer;
+using store::RunKey;
+
+namespace {
+
+/// The same on every attempt and never again: the run's instance is fresh at every start, its generation counts
+/// continuations, the path is the operation's.
+std::string step_id(const LiveRun& run, const std::string& op) { return run.instance + "-0-" + op; }
+
+}  // namespace
+
+StepOutcome outcome_of(const std::exception_ptr& error) {
+  StepOutcome outcome;
+  outcome.failure = detail::describe(error);
+  try {
+    std::rethrow_exception(error);
+  } catch (const FatalError& fatal) {
+    outcome.retryable = false;
+    if (!fatal.details.is_null()) outcome.failure->details = value::to_text(fatal.details);
+  } catch (const RetryableError& retryable) {
+    outcome.retry_after = retryable.after;
+  } catch (const ValidationError&) {
+    // A result that cannot be written will not be better the next time.
+    outcome.retryable = false;
+  } catch (...) {
+  }
+  return outcome;
+}
+
+void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
+  if (stopping_ || run->dropped) return;
+  const Operation* operation = run->state.find(op);
+  if (operation == nullptr || operation->phase == Operation::Phase::backoff) return;
+  if (!operation->at_most_once || operation->phase == Operation::Phase::begun) {
+    hand_out(run, op);
+    return;
+  }
+  when_ready(run, [this, run, op] {
+    const Operation* still = run->state.find(op);
+    if (still == nullptr || still->phase != Operation::Phase::under_way) return;
+    journal::Entry entry;
+    entry.arrival.kind = ArrivalKind::begun;
+    entry.arrival.op = op;
+    entry.arrival.name = still->name;
+    entry.arrival.attempt = still->attempt;
+    write(run, std::move(entry));
+  });
+}
+
+void Loop::hand_out(const RunPtr& run, const std::string& op) {
+  if (stopping_ || run->dropped) return;
+  const Operation* operation = run->state.find(op);
+  if (operation == nullptr) return;
+  if (const auto under_way = bodies_.find({run->key, op}); under_way != bodies_.end()) {
+    // Never two attempts of one step at a time in one process.
+    under_way->second.next_waits = under_way->second.attempt != operation->attempt;
+    return;
+  }
+  const detail::StepSpec* spec = run->frame->step(op);
+  SEMEL_ASSERT(spec != nullptr);
+  Body body;
+  body.attempt = operation->attempt;
+  body.run = run;
+  StepJob job;
+  job.run = run->key;
+  job.op = op;
+  job.attempt = operation->attempt;
+  job.body = spec->body;
+  job.step_id = step_id(*run, op);
+  job.run_id = run->id;
+  job.workspace = run->workspace;
+  const auto progress = std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);
+  if (progress != run->progress.end()) job.progress = progress->second;
+  job.stop = body.stop;
+  if (spec->options.timeout) {
+    body.timeout = *spec->options.timeout;
+    body.deadline = now_ + *spec->options.timeout;
+    job.deadline = body.deadline;
+    deadlines_.push({body.deadline, run->key, op, body.attempt});
+  }
+  ++run->frame->bodies_in_flight;
+  bodies_.emplace(BodyKey{run->key, op}, std::move(body));
+  host_.run_step(std::move(job));
+}
+
+void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attempt, StepOutcome outcome, TimePoint now) {
+  now_ = now;
+  const auto found = bodies_.find({key, op});
+  if (found == bodies_.end() || found->second.attempt != attempt) {
+    ++counters_.late_results;
+    return;
+  }
+  const Body body = std::move(found->second);
+  bodies_.erase(found);
+  Frame& frame = *body.run->frame;
+  if (--frame.bodies_in_flight == 0) frame.release_buried();
+
+  const RunPtr run = live(key);
+  if (body.superseded) {
+    ++counters_.late_results;
+    if (run && body.next_waits) when_ready(run, [this, run, op] { begin_attempt(run, op); });
+  } else if (run) {
+    attempt_over(run, op, attempt, std::move(outcome));
+  } else if (uncounted_.contains(key)) {
+    // The store is being read anew: the run will be back, and this is its result.
+    held_.push_back({key, op, attempt, std::move(outcome)});
+  } else {
+    ++counters_.late_results;
+  }
+  if (run) settle_memory(run);
+}
+
+void Loop::attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt, StepOutcome outcome) {
+  when_ready(run, [this, run, op, attempt, outcome = std::move(outcome)]() mutable {
+    const Operation* operation = run->state.find(op);
+    if (operation == nullptr || operation->attempt != attempt || operation->phase == Operation::Phase::backoff) {
+      ++counters_.late_results;
+      return;
+    }
+    Arrival arrival;
+    arrival.op = op;
+    arrival.name = operation->name;
+    arrival.attempt = attempt;
+    if (!outcome.failure && outcome.value.size() > options_.limits.payload_bytes_max) {
+      outcome.failure = journal::Failure{
+          .code = "PAYLOAD_TOO_LARGE",
+          .message = "the result has " + std::to_string(outcome.value.size()) + " bytes; the limit is " +
+                     std::to_string(options_.limits.payload_bytes_max),
+          .details = {}, .name = {}, .op = {}};
+      outcome.retryable = false;
+    }
+    if (!outcome.failure) {
+      arrival.kind = ArrivalKind::step_completed;
+      arrival.value = std::move(outcome.value);
+      transition(run, std::move(arrival));
+      return;
+    }
+    const detail::StepSpec* spec = run->frame->step(op);
+    SEMEL_ASSERT(spec != nullptr);
+    const Retry& retry = spec->options.retry;
+    const bool again = outcome.retryable && !operation->abandoned && !operation->at_most_once &&
+                       static_cast<int>(operation->failures) + 1 < retry.attempts;
+    arrival.failure = std::move(outcome.failure);
+    if (again) {
+      arrival.kind = ArrivalKind::attempt_failed;
+      arrival.at = now_ + outcome.retry_after.value_or(backoff(retry, operation->failures));
+      journal::Entry entry;
+      entry.arrival = std::move(arrival);
+      write(run, std::move(entry));
+      return;
+    }
+    arrival.kind = ArrivalKind::step_failed;
+    arrival.failure->code = "STEP_FAILED";
+    arrival.failure->name = operation->name;
+    arrival.failure->op = op;
+    arrival.failure->attempts = operation->failures + 1;
+    transition(run, std::move(arrival));
+  });
+}
+
+std::chrono::nanoseconds Loop::backoff(const Retry& retry, std::uint32_t failures) {
+  const auto max = std::chrono::duration<double, std::nano>(retry.max);
+  const auto initial = std::chrono::duration<double, std::nano>(retry.initial);
+  auto delay = std::min(max, initial * std::pow(retry.factor, failures));
+  if (retry.jitter) delay *= 0.5 + 0.5 * base::unit_interval(random_);
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(delay.count()));
+}
+
+/// An attempt that has run out of time fails now; its body is asked to stop and may take as long as it likes.
+void Loop::expire_bodies() {
+  while (!deadlines_.empty() && deadlines_.top().at <= now_) {
+    const Deadline due = deadlines_.top();
+    deadlines_.pop();
+    const auto found = bodies_.find({due.run, due.op});
+    if (found == bodies_.end() || found->second.attempt != due.attempt || found->second.superseded) continue;
+    if (found->second.deadline > now_) continue;  // a heartbeat moved it and has its own place in the queue
+    found->second.superseded = true;
+    found->second.stop.request_stop();
+    const RunPtr run = live(due.run);
+    if (!run) continue;
+    StepOutcome timed_out;
+    timed_out.failure = journal::Failure{.code = "TIMEOUT", .message = "the attempt timed out", .details = {}, .name = {}, .op = {}};
+    attempt_over(run, due.op, due.attempt, std::move(timed_out));
+  }
+}
+
+void Loop::heartbeat(RunKey key, const std::string& op, std::uint32_t attempt, std::string progress, TimePoint now) {
+  now_ = now;
+  const auto found = bodies_.find({key, op});
+  if (found == bodies_.end() || found->second.attempt != attempt || found->second.superseded) return;
+  if (found->second.timeout) {
+    found->second.deadline = now_ + *found->second.timeout;
+    deadlines_.push({found->second.deadline, key, op, attempt});
+  }
+  const RunPtr run = live(key);
+  if (progress.empty() || !run || progress.size() > options_.limits.payload_bytes_max) return;
+  const auto known = std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);
+  if (known != run->progress.end()) {
+    known->second = progress;
+  } else {
+    run->progress.emplace_back(op, progress);
+  }
+  submit(store::SaveProgress{key, op, std::move(progress)}, [](Answer&) {});
+}
+
+}  // namespace semel::engine

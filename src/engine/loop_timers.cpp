@@ -1,0 +1,135 @@
+// Timers. The store remembers when a parked run must be looked at; what is due then is read off the run itself, so a
+// wake-up that comes twice, late or for nothing does no harm.
+#include "engine/loop.hpp"
+
+#include <algorithm>
+
+namespace semel::engine {
+
+using journal::Arrival;
+using journal::ArrivalKind;
+using journal::Operation;
+using journal::RequestKind;
+using store::Answer;
+
+namespace {
+
+constexpr std::int64_t due_page = 1000;
+constexpr std::chrono::milliseconds next_page_after{1};
+constexpr std::chrono::seconds suspect_time{10};
+constexpr std::chrono::minutes sweep_every{1};
+constexpr std::chrono::milliseconds sweep_again_after{50};
+
+}  // namespace
+
+void Loop::note_timer(TimePoint due) {
+  if (!next_due_ || due < *next_due_) next_due_ = due;
+}
+
+std::optional<TimePoint> Loop::next_tick() const {
+  if (lost_ || !opened_) return std::nullopt;
+  std::optional<TimePoint> next;
+  const auto consider = [&](const std::optional<TimePoint>& at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  if (workers_ && !finding_due_ && !stopping_) consider(next_due_);
+  if (!deadlines_.empty()) consider(deadlines_.top().at);
+  if (!stopping_) consider(next_sweep_);
+  consider(well_at_);
+  if (suspect_) consider(suspect_since_ + suspect_time);
+  return next;
+}
+
+void Loop::tick(TimePoint now) {
+  now_ = now;
+  if (lost_ || !opened_) return;
+  expire_bodies();
+  if (workers_ && !stopping_ && !finding_due_ && next_due_ && *next_due_ <= now_) find_due();
+  if (!stopping_ && next_sweep_ && *next_sweep_ <= now_) {
+    next_sweep_.reset();
+    submit(store::Sweep{.now = now_}, [this](Answer& answer) {
+      const bool more = std::get<store::Swept>(answer).more;
+      next_sweep_ = now_ + (more ? std::chrono::nanoseconds(sweep_again_after) : std::chrono::nanoseconds(sweep_every));
+    });
+  }
+  if (well_at_ && *well_at_ <= now_) {
+    well_at_.reset();
+    careful_ = false;
+    counted_.clear();
+    submit(store::NodeWell{}, [](Answer&) {});
+  }
+  if (suspect_ && suspect_since_ + suspect_time <= now_) {
+    suspect_.reset();
+    next_suspect();
+  }
+}
+
+void Loop::find_due() {
+  finding_due_ = true;
+  next_due_.reset();
+  std::int64_t limit = due_page;
+  // Timers of runs nobody here can drive stay due; they must not crowd out the others.
+  for (const auto& [workflow, runs] : without_worker_) limit += static_cast<std::int64_t>(runs.size());
+  submit(store::FindDue{now_, limit}, [this, limit](Answer& answer) {
+    finding_due_ = false;
+    auto& due = std::get<store::TimersDue>(answer);
+    timers_due(due);
+    if (static_cast<std::int64_t>(due.timers.size()) == limit) {
+      note_timer(now_ + next_page_after);
+    } else if (due.next) {
+      note_timer(*due.next);
+    }
+  });
+}
+
+void Loop::timers_due(store::TimersDue& due) {
+  for (const store::Timer& timer : due.timers) {
+    if (const RunPtr run = live(timer.run)) {
+      when_ready(run, [this, run] { fire_due(run); });
+    } else {
+      load(timer.run);
+    }
+  }
+}
+
+/// Everything of a run that is due at this time, oldest first.
+void Loop::fire_due(const RunPtr& run) {
+  while (!run->dropped && !run->state.ended) {
+    if (run->blocked) {
+      when_ready(run, [this, run] { fire_due(run); });
+      return;
+    }
+    if (run->deadline && *run->deadline <= now_) {
+      fail_run(run, ArrivalKind::timed_out,
+               {.code = "DEADLINE_EXCEEDED", .message = "the run did not finish before its deadline", .details = {}, .name = {}, .op = {}});
+      return;
+    }
+    if (run->state.grace_until && *run->state.grace_until <= now_) {
+      fail_run(run, ArrivalKind::cancelled,
+               {.code = "RUN_CANCELLED", .message = "cancelled; its grace is over", .details = {}, .name = {}, .op = {}});
+      return;
+    }
+    const Operation* first = nullptr;
+    for (const Operation& operation : run->state.pending) {
+      const bool timed = operation.kind == RequestKind::sleep ||
+                         (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff);
+      if (timed && operation.at <= now_ && (first == nullptr || operation.at < first->at)) first = &operation;
+    }
+    if (first == nullptr) return;
+    Arrival arrival;
+    arrival.op = first->op;
+    arrival.name = first->name;
+    if (first->kind == RequestKind::sleep) {
+      arrival.kind = ArrivalKind::timer_fired;
+      transition(run, std::move(arrival));
+    } else {
+      arrival.kind = ArrivalKind::retry_due;
+      arrival.attempt = first->attempt + 1;
+      journal::Entry entry;
+      entry.arrival = std::move(arrival);
+      write(run, std::move(entry));
+    }
+  }
+}
+
+}  // namespace semel::engine

@@ -1,0 +1,240 @@
+#include "engine/threaded_driver.hpp"
+
+#include <algorithm>
+
+namespace semel::engine {
+
+namespace {
+
+constexpr std::chrono::milliseconds reopen_after_max{5000};
+/// The wall clock may be set while the loop rests: it looks again at least this often.
+constexpr std::chrono::seconds rest_max{1};
+constexpr std::chrono::seconds slow_segment{1};
+
+}  // namespace
+
+base::Result<std::unique_ptr<ThreadedDriver>> ThreadedDriver::open(const Registry& registry, StoreFactory stores,
+                                                                   StepClientFactory clients,
+                                                                   ThreadedDriverOptions options) {
+  auto opened = stores();
+  if (!opened) return opened.error();
+  return std::unique_ptr<ThreadedDriver>(new ThreadedDriver(registry, std::move(stores), std::move(clients),
+                                                            std::move(options), std::move(*opened)));
+}
+
+ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores, StepClientFactory clients,
+                               ThreadedDriverOptions options, OpenedStore opened)
+    : stores_(std::move(stores)),
+      clients_(std::move(clients)),
+      options_(std::move(options)),
+      store_(std::move(opened)),
+      loop_(registry, random_, *this, options_.loop),
+      pool_(options_.step_threads),
+      committer_([this] { run_committer(); }),
+      thread_([this] { run(); }) {
+  Waiting opening;
+  post([&opening](Loop& loop, TimePoint now) {
+    loop.open(now);
+    opening.finish();
+  });
+  wait(opening, {});
+}
+
+ThreadedDriver::~ThreadedDriver() { stop(); }
+
+void ThreadedDriver::post(Input input) {
+  bool was_empty = false;
+  {
+    const std::lock_guard lock(mutex_);
+    was_empty = inputs_.empty();
+    inputs_.push_back(std::move(input));
+  }
+  if (was_empty) wake_loop_.notify_one();
+}
+
+bool ThreadedDriver::wait(Waiting& waiting, const Patience& patience) {
+  const ThreadPool::Blocked blocked;
+  std::unique_lock lock(waiting.mutex);
+  if (patience.limit) return waiting.answered.wait_for(lock, *patience.limit, [&] { return waiting.done; });
+  waiting.answered.wait(lock, [&] { return waiting.done; });
+  return true;
+}
+
+void ThreadedDriver::start_workers() {
+  post([](Loop& loop, TimePoint now) { loop.start_workers(now); });
+}
+
+store::Reader& ThreadedDriver::reader() {
+  const std::lock_guard lock(store_mutex_);
+  return *store_.reader;
+}
+
+LoopCounters ThreadedDriver::counters() {
+  LoopCounters counters;
+  Waiting waiting;
+  post([&](Loop& loop, TimePoint) {
+    counters = loop.counters();
+    waiting.finish();
+  });
+  wait(waiting, {});
+  return counters;
+}
+
+/// Bodies under way are waited for and their results written; then the store is left in order.
+void ThreadedDriver::stop() {
+  std::call_once(stopped_, [this] {
+    post([](Loop& loop, TimePoint) { loop.begin_stop(); });
+    {
+      const std::lock_guard lock(mutex_);
+      stop_loop_ = true;
+    }
+    wake_loop_.notify_one();
+    if (thread_.joinable()) thread_.join();
+    {
+      const std::lock_guard lock(mutex_);
+      stop_committer_ = true;
+    }
+    wake_committer_.notify_one();
+    if (committer_.joinable()) committer_.join();
+    store_.store.reset();
+  });
+}
+
+void ThreadedDriver::run() {
+  bool closing = false;
+  for (;;) {
+    rest();
+    feed_answers();
+    feed_inputs();
+    run_tasks();
+    if (loop_.next_tick().value_or(TimePoint::max()) <= now()) loop_.tick(now());
+    if (loop_.is_store_lost() && !committing_) reopen_store();
+    hand_over_batch();
+    if (!loop_.is_drained() || committing_) {
+      if (!(loop_.is_store_lost() && loop_.bodies_in_flight() == 0)) continue;
+      const std::lock_guard lock(mutex_);
+      if (stop_loop_ && inputs_.empty()) return;
+      continue;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (!stop_loop_ || !inputs_.empty()) continue;
+    }
+    if (closing) return;
+    closing = true;
+    loop_.close();
+    hand_over_batch();
+  }
+}
+
+void ThreadedDriver::rest() {
+  if (!tasks_.empty()) return;
+  std::unique_lock lock(mutex_);
+  const auto has_something = [this] { return !inputs_.empty() || committed_ || (stop_loop_ && loop_.is_drained() && !committing_); };
+  if (has_something()) return;
+  auto until = loop_.next_tick();
+  if (reopen_at_) until = reopen_at_;
+  std::chrono::nanoseconds patience = rest_max;
+  if (until) patience = std::min<std::chrono::nanoseconds>(patience, *until - now());
+  if (patience > std::chrono::nanoseconds{0}) wake_loop_.wait_for(lock, patience, has_something);
+}
+
+void ThreadedDriver::feed_inputs() {
+  {
+    const std::lock_guard lock(mutex_);
+    feeding_.swap(inputs_);
+  }
+  if (feeding_.empty()) return;
+  const TimePoint started = now();
+  for (Input& input : feeding_) input(loop_, started);
+  feeding_.clear();
+}
+
+void ThreadedDriver::feed_answers() {
+  std::optional<std::pair<Batch, base::Result<std::vector<store::Answer>>>> committed;
+  {
+    const std::lock_guard lock(mutex_);
+    committed.swap(committed_);
+  }
+  if (!committed) return;
+  committing_ = false;
+  const auto began = base::monotonic_now();
+  loop_.committed(std::move(committed->first), std::move(committed->second), now());
+  if (base::monotonic_now() - began > slow_segment) {
+    report("the loop was held up for more than a second: a workflow's own code must not block");
+  }
+}
+
+void ThreadedDriver::run_tasks() {
+  while (!tasks_.empty()) {
+    StepJob job = std::move(tasks_.front());
+    tasks_.pop_front();
+    engine::run_task(std::move(job), *this, clients_);
+  }
+  feed_inputs();
+}
+
+void ThreadedDriver::hand_over_batch() {
+  if (committing_ || !loop_.has_batch()) return;
+  committing_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    to_commit_.emplace(loop_.take_batch());
+  }
+  wake_committer_.notify_one();
+}
+
+void ThreadedDriver::run_committer() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_committer_.wait(lock, [this] { return stop_committer_ || to_commit_; });
+    if (!to_commit_) return;
+    Batch batch = std::move(*to_commit_);
+    to_commit_.reset();
+    lock.unlock();
+    auto answers = store_.store ? store_.store->execute(batch.commands)
+                                : base::Result<std::vector<store::Answer>>(
+                                      base::Fault{base::Errc::unavailable, "the store is closed"});
+    lock.lock();
+    committed_.emplace(std::move(batch), std::move(answers));
+    wake_loop_.notify_one();
+  }
+}
+
+/// After an error from a commit nothing is known: close, open anew, read again.
+void ThreadedDriver::reopen_store() {
+  if (!reopen_at_) reopen_at_ = now() + reopen_after_;
+  if (*reopen_at_ > now()) return;
+  store_.store.reset();
+  auto opened = stores_();
+  if (!opened) {
+    reopen_after_ = std::min(reopen_after_ * 2, reopen_after_max);
+    reopen_at_ = now() + reopen_after_;
+    report("the store cannot be opened: " + opened.error().message);
+    return;
+  }
+  {
+    const std::lock_guard lock(store_mutex_);
+    // A caller may be reading through the old one right now.
+    old_readers_.push_back(std::move(store_.reader));
+    store_ = std::move(*opened);
+  }
+  reopen_at_.reset();
+  reopen_after_ = std::chrono::milliseconds{100};
+  report("the store is open again");
+  loop_.open(now());
+}
+
+void ThreadedDriver::run_step(StepJob job) {
+  if (job.body->is_task()) {
+    tasks_.push_back(std::move(job));
+    return;
+  }
+  pool_.submit([this, job = std::move(job)]() mutable { run_blocking(std::move(job), *this, clients_); });
+}
+
+void ThreadedDriver::report(std::string_view message) {
+  if (options_.log) options_.log(message);
+}
+
+}  // namespace semel::engine

@@ -1,0 +1,85 @@
+// The production driver: one thread runs the loop and Task steps, one commits, a pool runs blocking steps.
+#pragma once
+
+#include "base/clock.hpp"
+#include "engine/driver.hpp"
+#include "engine/thread_pool.hpp"
+
+#include <atomic>
+#include <deque>
+#include <thread>
+#include <vector>
+
+namespace semel::engine {
+
+struct ThreadedDriverOptions {
+  LoopOptions loop{};
+  unsigned step_threads = 256;
+  std::function<void(std::string_view)> log{};
+};
+
+class ThreadedDriver final : public Driver, Host {
+ public:
+  /// Opens the store; `Errc` of the factory where that fails.
+  static base::Result<std::unique_ptr<ThreadedDriver>> open(const Registry& registry, StoreFactory stores,
+                                                            StepClientFactory clients,
+                                                            ThreadedDriverOptions options);
+  ~ThreadedDriver() override;
+
+  void post(Input input) override;
+  bool wait(Waiting& waiting, const Patience& patience) override;
+  void start_workers() override;
+  void stop() override;
+  store::Reader& reader() override;
+
+  /// Counters of the loop, read on its own thread.
+  LoopCounters counters();
+
+ private:
+  ThreadedDriver(const Registry& registry, StoreFactory stores, StepClientFactory clients,
+                 ThreadedDriverOptions options, OpenedStore opened);
+
+  void run();
+  void run_committer();
+  void feed_inputs();
+  void feed_answers();
+  void run_tasks();
+  void hand_over_batch();
+  void rest();
+  void reopen_store();
+  void run_step(StepJob job) override;
+  void report(std::string_view message) override;
+  TimePoint now() const { return clock_.now(); }
+
+  base::SystemClock clock_;
+  base::SystemRandom random_;
+  StoreFactory stores_;
+  StepClientFactory clients_;
+  ThreadedDriverOptions options_;
+  OpenedStore store_;
+  Loop loop_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_loop_;
+  std::condition_variable wake_committer_;
+  std::vector<Input> inputs_;
+  std::optional<Batch> to_commit_;
+  std::optional<std::pair<Batch, base::Result<std::vector<store::Answer>>>> committed_;
+  bool stop_loop_ = false;
+  bool stop_committer_ = false;
+  bool committing_ = false;  ///< the loop's thread alone
+
+  std::mutex store_mutex_;   ///< the readers are replaced when the store is opened anew
+  std::vector<std::unique_ptr<store::Reader>> old_readers_;
+  std::deque<StepJob> tasks_;
+  std::vector<Input> feeding_;
+  std::optional<TimePoint> reopen_at_;
+  std::chrono::milliseconds reopen_after_{100};
+  std::once_flag stopped_;
+
+  ThreadPool pool_;
+  std::jthread committer_;
+  std::jthread thread_;
+};
+
+}  // namespace semel::engine

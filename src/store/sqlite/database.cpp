@@ -1,0 +1,185 @@
+#include "store/sqlite/database.hpp"
+
+#include "base/assert.hpp"
+
+#include <fmt/format.h>
+
+namespace semel::store::sqlite {
+
+namespace {
+
+/// What a caller may conclude from a statement that failed before COMMIT: nothing of the transaction is durable.
+base::Errc code_of(int result) {
+  switch (result & 0xFF) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return base::Errc::corrupt;
+    default:
+      return base::Errc::refused;
+  }
+}
+
+/// For connections that write: the durable settings, and the ones that are only about speed.
+void set_up_writer(Database& database, const Database::Options& options) {
+  if (!database.in_memory()) {
+    // Before the tables: readers go on while we write, and a commit is one write and one sync of the log.
+    database.run("PRAGMA journal_mode = WAL");
+    // NORMAL loses acknowledged commits on power loss.
+    database.run("PRAGMA synchronous = FULL");
+    // We checkpoint ourselves, behind a commit: SQLite's own hook swallows the errors.
+    database.run("PRAGMA wal_autocheckpoint = 0");
+    // A log that one huge batch blew up is cut down again; below this it is overwritten, which is faster than growing.
+    database.run("PRAGMA journal_size_limit = 67108864");
+  }
+  // Debian's SQLite zeroes what is deleted: more pages to write at every end of a run, and no promise of ours.
+  database.run("PRAGMA secure_delete = OFF");
+  // The default of 2 MiB holds the inner pages of a small store only; memory is taken as it is used.
+  database.run(fmt::format("PRAGMA cache_size = -{}", options.cache_kib).c_str());
+}
+
+void set_up_reader(Database& database) {
+  database.run("PRAGMA query_only = ON");
+  // The last connection to close would checkpoint; only the writer may.
+  database.keep_wal_on_close();
+}
+
+}  // namespace
+
+void throw_corrupt(std::string message) {
+  throw Failed{SQLITE_OK, base::Fault{base::Errc::corrupt, std::move(message)}};
+}
+
+std::shared_ptr<Database> Database::open(const std::string& path, Access access,
+                                         const Options& options) {
+  const std::shared_ptr<Database> database{new Database{path}};
+  // No memory mapping: an I/O error there is a signal, not a result. No mutex: see the class.
+  const int flags =
+      (access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
+      SQLITE_OPEN_NOMUTEX;
+  const char* name = path.empty() ? ":memory:" : path.c_str();
+  const int result = sqlite3_open_v2(name, &database->handle_, flags, options.vfs);
+  if (result != SQLITE_OK) database->fail(result, "opening it");
+
+  sqlite3_extended_result_codes(database->handle_, 1);
+  sqlite3_busy_timeout(database->handle_, static_cast<int>(options.busy_timeout.count()));
+  database->run("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF");
+  if (access == Access::write) {
+    set_up_writer(*database, options);
+  } else {
+    set_up_reader(*database);
+  }
+  // Last: setting wal_autocheckpoint takes the hook away.
+  sqlite3_wal_hook(
+      database->handle_,
+      [](void* self, sqlite3*, const char*, int pages) {
+        static_cast<Database*>(self)->wal_pages_ = pages;
+        return SQLITE_OK;
+      },
+      database.get());
+  return database;
+}
+
+Database::~Database() {
+  // v2: a statement that still lives keeps the connection until it goes.
+  sqlite3_close_v2(handle_);
+}
+
+void Database::run(const char* sql) {
+  const int result = sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr);
+  if (result != SQLITE_OK) fail(result, sql);
+}
+
+void Database::checkpoint() {
+  const int result =
+      sqlite3_wal_checkpoint_v2(handle_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  const int basic = result & 0xFF;
+  if (result != SQLITE_OK && basic != SQLITE_BUSY && basic != SQLITE_LOCKED)
+    fail(result, "a checkpoint");
+}
+
+void Database::keep_wal_on_close() {
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, static_cast<int*>(nullptr));
+}
+
+void Database::fail(int result, std::string_view doing) {
+  const char* reason = handle_ == nullptr ? sqlite3_errstr(result) : sqlite3_errmsg(handle_);
+  throw Failed{result, base::Fault{code_of(result), fmt::format("SQLite {}: {} (code {}) in {}",
+                                                                in_memory() ? "in memory" : path_,
+                                                                reason, result, doing)}};
+}
+
+// ------------------------------------------------------------------------------------------------ statements
+
+void Statement::prepare() {
+  if (handle_ == nullptr) {
+    check(sqlite3_prepare_v3(database_.handle(), sql_, -1, SQLITE_PREPARE_PERSISTENT, &handle_,
+                             nullptr));
+  }
+  // Selecting again while the rows of the last selection are still read would silently restart those.
+  SEMEL_ASSERT(sqlite3_stmt_busy(handle_) == 0);
+}
+
+std::int64_t Statement::finish() {
+  const int result = sqlite3_step(handle_);
+  if (result != SQLITE_DONE) {
+    SEMEL_ASSERT(result != SQLITE_ROW);
+    sqlite3_reset(handle_);
+    check(result);
+  }
+  sqlite3_reset(handle_);
+  return database_.rows_changed();
+}
+
+Rows::~Rows() {
+  if (statement_ != nullptr) sqlite3_reset(statement_->handle_);
+}
+
+bool Rows::next() {
+  const int result = sqlite3_step(statement_->handle_);
+  if (result == SQLITE_ROW) return true;
+  if (result != SQLITE_DONE) statement_->check(result);
+  return false;
+}
+
+bool Rows::is_null(int column) const {
+  return sqlite3_column_type(statement_->handle_, column) == SQLITE_NULL;
+}
+
+std::int64_t Rows::integer(int column) const {
+  return sqlite3_column_int64(statement_->handle_, column);
+}
+
+std::string_view Rows::view(int column) const {
+  const void* data = sqlite3_column_blob(statement_->handle_, column);
+  const int size = sqlite3_column_bytes(statement_->handle_, column);
+  return data == nullptr
+             ? std::string_view{}
+             : std::string_view{static_cast<const char*>(data), static_cast<std::size_t>(size)};
+}
+
+// ------------------------------------------------------------------------------------------------ transactions
+
+Transaction::Transaction(Database& database, Kind kind) : database_(database) {
+  // IMMEDIATE: a lock somebody else holds shows before anything is decided, not in the middle of it.
+  database_.run(kind == Kind::write ? "BEGIN IMMEDIATE" : "BEGIN");
+}
+
+Transaction::~Transaction() {
+  // Some errors have rolled it back already. If this fails nothing is committed either: the connection is the
+  // transaction's only owner, and BEGIN refuses to go on inside one.
+  if (open_ && database_.in_transaction())
+    sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+void Transaction::commit() {
+  try {
+    database_.run("COMMIT");
+  } catch (const Failed& failed) {
+    if ((failed.result() & 0xFF) == SQLITE_BUSY) throw;
+    // The log may hold the whole commit although its sync failed.
+    throw Failed{failed.result(), base::Fault{base::Errc::unavailable, failed.fault().message}};
+  }
+  open_ = false;
+}
+
+}  // namespace semel::store::sqlite

@@ -1,0 +1,144 @@
+// Rows of semel_run with what belongs to them alone: their attributes and their workspace's name.
+#pragma once
+
+#include "store/sqlite/database.hpp"
+#include "store/start_policy.hpp"
+#include "store/store.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace semel::store::sqlite {
+
+/// How to read a RunRecord: `SELECT <record_columns> FROM <record_source> WHERE …`, then `read_record`. Attributes are
+/// rows of their own and read separately. The aliases are r (run) and w (workspace).
+extern const char* const record_columns;
+extern const char* const record_source;
+RunRecord read_record(const Rows& rows);
+
+/// Of a run or an inbox item; NULL is none.
+std::optional<journal::Failure> read_failure(const Rows& rows, int column);
+
+class RunTable {
+ public:
+  explicit RunTable(Database& database) : database_(database) {}
+
+  /// The workspace's number; none if nothing was ever stored in it.
+  std::optional<std::int64_t> workspace(const std::string& name);
+  std::int64_t workspace_or_create(const std::string& name);
+
+  /// Numbers given out in a transaction that was rolled back do not exist.
+  void forget_workspaces() { workspaces_.clear(); }
+
+  /// False if somebody has its key or its id: decided by the unique indexes.
+  bool insert(const NewRun& run, std::int64_t workspace, Status status);
+  std::optional<Holder> holder_of_key(std::int64_t workspace, const std::string& key);
+  std::optional<Holder> holder_of_id(std::int64_t workspace, const std::string& id);
+
+  std::optional<RunKey> find(std::int64_t workspace, const std::string& id);
+  std::optional<Status> status(RunKey run);
+  std::optional<RunRecord> record(RunKey run);
+  std::map<std::string, std::string> attributes(RunKey run);
+
+  struct Place {
+    std::int64_t workspace = 0;
+    std::string workspace_name;
+    std::string id;
+    std::optional<RunKey> parent;
+  };
+
+  std::optional<Place> place(RunKey run);
+
+  /// What a waiter needs to know of another run's end.
+  struct Outcome {
+    Status status = Status::completed;
+    std::string output;
+    std::optional<journal::Failure> failure;
+  };
+
+  Outcome outcome(RunKey run);
+  std::vector<RunKey> unfinished_children(RunKey parent);
+
+  void set_status(RunKey run, Status status);
+  void mark(RunKey run, Status status, const journal::Failure& reason);
+  void end(RunKey run, const End& end, TimePoint now);
+  /// Takes the end back and the key again; false if another run has the key.
+  bool reopen(RunKey run, Status status);
+  void set_attribute(RunKey run, const std::string& name, const std::string& value);
+  void release_key(RunKey run);
+  /// Row, key and attributes; the entries are left to the sweep.
+  void remove(RunKey run);
+
+  std::vector<RunKey> keys_expired(TimePoint now, std::int64_t limit);
+  std::vector<RunKey> runs_expired(TimePoint now, std::int64_t limit);
+
+ private:
+  Database& database_;
+  std::map<std::string, std::int64_t, std::less<>> workspaces_;
+
+  Statement find_workspace_{database_, "SELECT workspace FROM semel_workspace WHERE name = ?1"};
+  Statement insert_workspace_{database_, "INSERT INTO semel_workspace (name) VALUES (?1)"};
+  Statement insert_{
+      database_,
+      "INSERT INTO semel_run (run, workspace, partition, status, holds_key, created_at, deadline, "
+      "parent,"
+      " code_version, key_ttl, retention, id, instance, workflow, idempotency_key, fingerprint, "
+      "input, output)"
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, '')"
+      " ON CONFLICT DO NOTHING"};
+  Statement holder_of_key_{database_,
+                           "SELECT run, id, status, workflow, fingerprint, key_until FROM semel_run"
+                           " WHERE workspace = ?1 AND idempotency_key = ?2 AND holds_key = 1"};
+  Statement holder_of_id_{database_,
+                          "SELECT run, id, status, workflow, fingerprint, keep_until FROM semel_run"
+                          " WHERE workspace = ?1 AND id = ?2"};
+  Statement find_{database_, "SELECT run FROM semel_run WHERE workspace = ?1 AND id = ?2"};
+  Statement status_{database_, "SELECT status FROM semel_run WHERE run = ?1"};
+  Statement attributes_{database_, "SELECT name, value FROM semel_attribute WHERE run = ?1"};
+  Statement place_{database_,
+                   "SELECT r.workspace, w.name, r.id, r.parent FROM semel_run r"
+                   " JOIN semel_workspace w ON w.workspace = r.workspace WHERE r.run = ?1"};
+  Statement outcome_{database_, "SELECT status, output, failure FROM semel_run WHERE run = ?1"};
+  Statement children_{
+      database_,
+      "SELECT run FROM semel_run WHERE parent = ?1 AND status NOT IN (3, 4, 5) ORDER BY run"};
+  Statement set_status_{database_,
+                        "UPDATE semel_run SET status = ?2 WHERE run = ?1 AND status <> ?2"};
+  Statement mark_{database_, "UPDATE semel_run SET status = ?2, failure = ?3 WHERE run = ?1"};
+  Statement end_{
+      database_,
+      "UPDATE semel_run SET status = ?2, output = ?3, failure = ?4, ended_at = ?5,"
+      " key_until = CASE WHEN holds_key = 1 THEN ?5 + key_ttl END,"
+      " keep_until = ?5 + CASE WHEN holds_key = 1 THEN max(key_ttl, retention) ELSE retention END"
+      " WHERE run = ?1"};
+  Statement reopen_{
+      database_,
+      "UPDATE OR IGNORE semel_run SET status = ?2, output = '', failure = NULL, ended_at = NULL,"
+      " key_until = NULL, keep_until = NULL,"
+      " holds_key = CASE WHEN idempotency_key IS NOT NULL THEN 1 END WHERE run = ?1"};
+  Statement set_attribute_{database_,
+                           "INSERT INTO semel_attribute (run, name, value, workspace)"
+                           " SELECT run, ?2, ?3, workspace FROM semel_run WHERE run = ?1"
+                           " ON CONFLICT (run, name) DO UPDATE SET value = excluded.value"};
+  Statement release_key_{database_,
+                         "UPDATE semel_run SET holds_key = NULL, key_until = NULL WHERE run = ?1"};
+  Statement remove_{database_, "DELETE FROM semel_run WHERE run = ?1"};
+  Statement remove_attributes_{database_, "DELETE FROM semel_attribute WHERE run = ?1"};
+  Statement keys_expired_{
+      database_,
+      "SELECT run FROM semel_run WHERE key_until <= ?1 ORDER BY key_until, run LIMIT ?2"};
+  Statement runs_expired_{
+      database_,
+      "SELECT run FROM semel_run WHERE keep_until <= ?1 ORDER BY keep_until, run LIMIT ?2"};
+  // Built from the shared pieces at start-up, so it needs an owner.
+  std::string record_sql_ =
+      std::string{"SELECT "} + record_columns + " FROM " + record_source + " WHERE r.run = ?1";
+  Statement record_{database_, record_sql_.c_str()};
+};
+
+/// A duration as it is stored: never negative, at most a hundred years, so that deadlines do not overflow.
+std::int64_t stored_duration(std::chrono::nanoseconds duration);
+
+}  // namespace semel::store::sqlite

@@ -1,0 +1,190 @@
+// Times are nanoseconds since 1970, `run` is a RunKey, enums are the numbers in store.hpp and entry.hpp.
+//
+// What a commit costs is the pages it touches, hence: the journal is an append-only log by rowid with an index on
+// (run, seq), not clustered by run; a run's row is written at its start, when it parks and at its end; indexes on runs
+// are partial where most rows would only be ballast. No foreign keys: every delete would look for children.
+#include "store/sqlite/schema.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace semel::store::sqlite {
+
+namespace {
+
+/// Never change one that was released: files have it. Add the next.
+constexpr std::array<const char*, 1> migrations{
+    R"sql(
+CREATE TABLE semel_workspace (
+  workspace INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+);
+
+CREATE TABLE semel_partition (
+  partition INTEGER PRIMARY KEY,
+  epoch INTEGER NOT NULL
+);
+
+-- Who has the store open, and how its predecessors left.
+CREATE TABLE semel_node (
+  node INTEGER PRIMARY KEY,
+  opened_at INTEGER NOT NULL,
+  open INTEGER NOT NULL,      -- did not leave in order (yet)
+  well INTEGER NOT NULL,      -- lived long enough to be no part of a crash loop
+  crashes INTEGER NOT NULL    -- openers before it in a row that neither left in order nor got well
+);
+
+CREATE TABLE semel_counter (
+  name TEXT PRIMARY KEY,
+  next INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Small columns first: guards read the status without reading the arguments.
+CREATE TABLE semel_run (
+  run INTEGER PRIMARY KEY,
+  workspace INTEGER NOT NULL,
+  partition INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  holds_key INTEGER,          -- 1, or NULL: the key is free or another run's
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  deadline INTEGER,
+  parent INTEGER,
+  code_version INTEGER NOT NULL,
+  key_ttl INTEGER NOT NULL,
+  retention INTEGER NOT NULL,
+  key_until INTEGER,          -- of a finished run with a key: then it is free
+  keep_until INTEGER,         -- of a finished run: then it is swept
+  id TEXT NOT NULL,
+  instance TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  idempotency_key TEXT,
+  fingerprint BLOB NOT NULL,
+  failure BLOB,
+  input TEXT NOT NULL,
+  output TEXT NOT NULL
+);
+CREATE UNIQUE INDEX semel_run_id ON semel_run (workspace, id);
+-- NULLs are distinct: at most one run holds a key, any number had it once.
+CREATE UNIQUE INDEX semel_run_key ON semel_run (workspace, idempotency_key, holds_key)
+  WHERE idempotency_key IS NOT NULL;
+CREATE INDEX semel_run_open ON semel_run (status) WHERE status < 3;
+CREATE INDEX semel_run_created ON semel_run (workspace, created_at, id);
+CREATE INDEX semel_run_parent ON semel_run (parent) WHERE parent IS NOT NULL;
+CREATE INDEX semel_run_key_until ON semel_run (key_until) WHERE key_until IS NOT NULL;
+CREATE INDEX semel_run_keep_until ON semel_run (keep_until) WHERE keep_until IS NOT NULL;
+
+CREATE TABLE semel_journal (
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  entry BLOB NOT NULL
+);
+CREATE UNIQUE INDEX semel_journal_position ON semel_journal (run, seq);
+
+-- In the order they fall due.
+CREATE TABLE semel_timer (
+  due INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  op TEXT NOT NULL,
+  PRIMARY KEY (due, run, kind, op)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX semel_timer_run ON semel_timer (run, kind, op);
+
+-- An item's number is never used again: a consumer that asks twice must not take the next one's item.
+CREATE TABLE semel_inbox (
+  item INTEGER PRIMARY KEY AUTOINCREMENT,
+  run INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  op TEXT NOT NULL,
+  value TEXT NOT NULL,
+  failure BLOB,
+  at INTEGER NOT NULL
+);
+CREATE INDEX semel_inbox_run ON semel_inbox (run);
+
+-- `run` waits in `op` for the end of `target`.
+CREATE TABLE semel_waiter (
+  target INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  op TEXT NOT NULL,
+  PRIMARY KEY (target, run, op)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX semel_waiter_run ON semel_waiter (run, op);
+
+CREATE TABLE semel_attribute (
+  run INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  workspace INTEGER NOT NULL,
+  PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE INDEX semel_attribute_value ON semel_attribute (workspace, name, value);
+
+CREATE TABLE semel_progress (
+  run INTEGER NOT NULL,
+  op TEXT NOT NULL,
+  value TEXT NOT NULL,
+  PRIMARY KEY (run, op)
+) WITHOUT ROWID;
+
+-- Runs that are gone and whose entries are still there.
+CREATE TABLE semel_garbage (
+  run INTEGER PRIMARY KEY
+);
+)sql",
+};
+
+[[noreturn]] void refuse(std::string message) {
+  throw Failed{SQLITE_OK, base::Fault{base::Errc::refused, std::move(message)}};
+}
+
+[[noreturn]] void refuse_newer(Database& database, int found) {
+  refuse(fmt::format(
+      "{} has schema version {} and this program knows up to {}: it was written by a newer semel",
+      database.path(), found, schema_version_known()));
+}
+
+}  // namespace
+
+int schema_version_known() { return static_cast<int>(migrations.size()); }
+
+int schema_version(Database& database) {
+  Statement there{
+      database,
+      "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'semel_schema_version'"};
+  if (!there.any()) return 0;
+  Statement version{database, "SELECT max(version) FROM semel_schema_version"};
+  Rows rows = version.select();
+  return rows.next() ? static_cast<int>(rows.integer(0)) : 0;
+}
+
+void migrate(Database& database) {
+  const int found = schema_version(database);
+  if (found > schema_version_known()) refuse_newer(database, found);
+  for (int version = found + 1; version <= schema_version_known(); ++version) {
+    Transaction transaction{database, Transaction::Kind::write};
+    if (version == 1)
+      database.run("CREATE TABLE semel_schema_version (version INTEGER PRIMARY KEY)");
+    database.run(migrations[static_cast<std::size_t>(version - 1)]);
+    Statement{database, "INSERT INTO semel_schema_version (version) VALUES (?1)"}.run(version);
+    transaction.commit();
+  }
+}
+
+void require_schema(Database& database) {
+  const int found = schema_version(database);
+  if (found == 0) refuse(fmt::format("{} is not a semel store", database.path()));
+  if (found > schema_version_known()) refuse_newer(database, found);
+  if (found < schema_version_known()) {
+    refuse(
+        fmt::format("{} has schema version {}, this program reads {}: open it with an engine once "
+                    "to bring it up to date",
+                    database.path(), found, schema_version_known()));
+  }
+}
+
+}  // namespace semel::store::sqlite

@@ -1,0 +1,191 @@
+#include "store/sqlite/sqlite_reader.hpp"
+
+#include "store/sqlite/run_table.hpp"
+
+namespace semel::store::sqlite {
+
+namespace {
+
+/// The WHERE clause of a list, with its values in order.
+class Conditions {
+ public:
+  void add(const std::string& condition) {
+    sql_ += (sql_.empty() ? " WHERE " : " AND ") + condition;
+  }
+
+  /// `condition` ends where its value goes: "r.id = ".
+  template <class Value>
+  void add(const std::string& condition, const Value& value) {
+    add(condition + next(value));
+  }
+
+  /// A place for a value.
+  std::string next(std::string_view text) {
+    texts_.emplace_back(static_cast<int>(++count_), text);
+    return "?" + std::to_string(count_);
+  }
+
+  std::string next(TimePoint time) { return next(to_ns(time)); }
+
+  std::string next(std::int64_t number) {
+    numbers_.emplace_back(static_cast<int>(++count_), number);
+    return "?" + std::to_string(count_);
+  }
+
+  void bind_to(Statement& statement) const {
+    for (const auto& [index, text] : texts_) statement.bind_one(index, text);
+    for (const auto& [index, number] : numbers_) statement.bind_one(index, number);
+  }
+
+  const std::string& sql() const { return sql_; }
+
+ private:
+  std::string sql_;
+  std::size_t count_ = 0;
+  std::vector<std::pair<int, std::string_view>> texts_;
+  std::vector<std::pair<int, std::int64_t>> numbers_;
+};
+
+Conditions conditions_of(const ListFilter& filter) {
+  Conditions where;
+  // The number first, so that the indexes that begin with the workspace are found.
+  where.add("r.workspace = (SELECT workspace FROM semel_workspace WHERE name = " +
+            where.next(filter.workspace) + ")");
+  if (filter.workflow) where.add("r.workflow = ", *filter.workflow);
+  if (filter.status) where.add("r.status = ", static_cast<std::int64_t>(*filter.status));
+  if (filter.idempotency_key) where.add("r.idempotency_key = ", *filter.idempotency_key);
+  for (const auto& [name, value] : filter.attributes) {
+    where.add("EXISTS (SELECT 1 FROM semel_attribute a WHERE a.run = r.run AND a.name = " +
+              where.next(name) + " AND a.value = " + where.next(value) + ")");
+  }
+  if (filter.since) where.add("r.created_at >= ", *filter.since);
+  if (filter.until) where.add("r.created_at < ", *filter.until);
+  if (filter.before) {
+    where.add("(r.created_at, r.id) < (" + where.next(filter.before->first) + ", " +
+              where.next(filter.before->second) + ")");
+  }
+  return where;
+}
+
+class SqliteReader final : public Reader {
+ public:
+  explicit SqliteReader(std::shared_ptr<Database> database) : connection_(std::move(database)) {}
+
+  base::Result<std::optional<RunRecord>> find(std::string_view workspace,
+                                              std::string_view id) override {
+    return reading([&] {
+      std::optional<RunRecord> found;
+      Rows rows = find_.select(workspace, id);
+      if (rows.next()) found = with_attributes(read_record(rows));
+      return found;
+    });
+  }
+
+  base::Result<std::vector<RunRecord>> list(const ListFilter& filter) override {
+    return reading([&] {
+      Conditions where = conditions_of(filter);
+      const std::string limit = where.next(static_cast<std::int64_t>(filter.limit));
+      const std::string sql = std::string{"SELECT "} + record_columns + " FROM " + record_source +
+                              where.sql() + " ORDER BY r.created_at DESC, r.id DESC LIMIT " + limit;
+      Statement list{database_, sql.c_str()};
+      where.bind_to(list);
+      std::vector<RunRecord> found;
+      Rows rows = list.select_bound();
+      while (rows.next()) found.push_back(with_attributes(read_record(rows)));
+      return found;
+    });
+  }
+
+  base::Result<std::vector<StoredEntry>> journal(RunKey run, Seq from, std::size_t limit) override {
+    return reading([&] {
+      std::vector<StoredEntry> found;
+      Rows rows = journal_.select(run, from, limit);
+      while (rows.next()) {
+        found.push_back(
+            {.seq = static_cast<Seq>(rows.integer(0)), .at = rows.time(1), .bytes = rows.text(2)});
+      }
+      return found;
+    });
+  }
+
+  base::Result<std::vector<Timer>> timers(RunKey run) override {
+    return reading([&] {
+      std::vector<Timer> found;
+      Rows rows = timers_.select(run);
+      while (rows.next()) {
+        found.push_back({.run = run,
+                         .kind = static_cast<TimerKind>(rows.integer(1)),
+                         .op = rows.text(2),
+                         .due = rows.time(0)});
+      }
+      return found;
+    });
+  }
+
+  base::Result<std::vector<Orphan>> orphans(std::size_t limit) override {
+    return reading([&] {
+      std::vector<Orphan> found;
+      Rows rows = orphans_.select(limit);
+      while (rows.next()) {
+        found.push_back({.workspace = rows.text(0),
+                         .id = rows.text(1),
+                         .status = static_cast<Status>(rows.integer(2))});
+      }
+      return found;
+    });
+  }
+
+ private:
+  /// Calls from any thread, one at a time, each on one snapshot.
+  template <class Read>
+  auto reading(const Read& read) -> base::Result<decltype(read())> {
+    const std::lock_guard guard{database_.mutex()};
+    try {
+      Transaction snapshot{database_, Transaction::Kind::read};
+      return read();
+    } catch (const Failed& failed) {
+      return failed.fault();
+    }
+  }
+
+  RunRecord with_attributes(RunRecord record) {
+    Rows rows = attributes_.select(record.key);
+    while (rows.next()) record.attributes.emplace(rows.text(0), rows.text(1));
+    return record;
+  }
+
+  std::shared_ptr<Database> connection_;
+  Database& database_ = *connection_;
+
+  std::string find_sql_ = std::string{"SELECT "} + record_columns + " FROM " + record_source +
+                          " WHERE w.name = ?1 AND r.id = ?2";
+  Statement find_{database_, find_sql_.c_str()};
+  Statement attributes_{database_, "SELECT name, value FROM semel_attribute WHERE run = ?1"};
+  // Entries of a run that is gone are still there until they are swept; nobody sees them.
+  Statement journal_{database_,
+                     "SELECT seq, at, entry FROM semel_journal WHERE run = ?1 AND seq >= ?2"
+                     " AND EXISTS (SELECT 1 FROM semel_run WHERE run = ?1) ORDER BY seq LIMIT ?3"};
+  Statement timers_{database_,
+                    "SELECT due, kind, op FROM semel_timer WHERE run = ?1 ORDER BY due, kind, op"};
+  // A pending run goes on by its start timer alone; a waiting one by any timer, by its inbox, or by the end of another
+  // run that can still end. Running, dead and diverged runs are somebody's: the owner's, an operator's.
+  Statement orphans_{
+      database_,
+      "SELECT w.name, r.id, r.status FROM semel_run r JOIN semel_workspace w ON w.workspace = "
+      "r.workspace"
+      " WHERE r.status < 3 AND CASE r.status"
+      " WHEN 0 THEN NOT EXISTS (SELECT 1 FROM semel_timer t WHERE t.run = r.run AND t.kind = 2)"
+      " WHEN 2 THEN NOT EXISTS (SELECT 1 FROM semel_timer t WHERE t.run = r.run)"
+      "  AND NOT EXISTS (SELECT 1 FROM semel_inbox i WHERE i.run = r.run)"
+      "  AND NOT EXISTS (SELECT 1 FROM semel_waiter a JOIN semel_run o ON o.run = a.target"
+      "   WHERE a.run = r.run AND a.target <> r.run AND o.status NOT IN (3, 4, 5))"
+      " ELSE 0 END ORDER BY r.run LIMIT ?1"};
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> make_reader(std::shared_ptr<Database> database) {
+  return std::make_unique<SqliteReader>(std::move(database));
+}
+
+}  // namespace semel::store::sqlite

@@ -1,0 +1,225 @@
+#include "store/sqlite/sqlite_store.hpp"
+
+#include "store/sqlite/changing.hpp"
+#include "store/sqlite/database.hpp"
+#include "store/sqlite/ending.hpp"
+#include "store/sqlite/file_lock.hpp"
+#include "store/sqlite/schema.hpp"
+#include "store/sqlite/sqlite_reader.hpp"
+#include "store/sqlite/starting.hpp"
+#include "store/sqlite/tables.hpp"
+#include "store/sqlite/upkeep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace semel::store {
+
+using sqlite::Database;
+using sqlite::Failed;
+using sqlite::Transaction;
+
+namespace {
+
+constexpr int never_checkpoint = 0;
+
+struct ReadsOnly {
+  bool operator()(const LoadRun&) const { return true; }
+
+  bool operator()(const ReadInbox&) const { return true; }
+
+  bool operator()(const FindDue&) const { return true; }
+
+  bool operator()(const FindWork&) const { return true; }
+
+  bool operator()(const FindRun&) const { return true; }
+
+  template <class Writing>
+  bool operator()(const Writing&) const {
+    return false;
+  }
+};
+
+bool writes(const Command& command) { return !std::visit(ReadsOnly{}, command); }
+
+}  // namespace
+
+struct SqliteStore::Impl {
+  Impl(std::optional<sqlite::FileLock> file_lock, std::shared_ptr<Database> connection, int pages)
+      : lock(std::move(file_lock)), database(std::move(connection)), checkpoint_pages(pages) {}
+
+  Answer answer(const Command& command) {
+    return std::visit([this](const auto& each) -> Answer { return execute(each); }, command);
+  }
+
+  NodeOpened execute(const OpenNode& command) { return upkeep.open_node(command); }
+
+  KeysReserved execute(const ReserveKeys& command) {
+    return {upkeep.reserve_keys(command.keys_count)};
+  }
+
+  Done execute(const NodeWell& command) {
+    upkeep.node_well(command);
+    return {};
+  }
+
+  Answer execute(const StartRun& command) { return sqlite::start_run(tables, command); }
+
+  Answer execute(const AdvanceRun& command) { return sqlite::advance_run(tables, command); }
+
+  Answer execute(const CancelRun& command) { return sqlite::cancel_run(tables, command); }
+
+  Answer execute(const ReopenRun& command) { return sqlite::reopen_run(tables, command); }
+
+  Answer execute(const MarkRun& command) { return sqlite::mark_run(tables, command); }
+
+  Done execute(const SaveProgress& command) {
+    tables.wakeups.save_progress(command.run, command.op, command.value);
+    return {};
+  }
+
+  Swept execute(const Sweep& command) { return sqlite::sweep(tables, command); }
+
+  Answer execute(const LoadRun& command) {
+    auto record = tables.runs.record(command.run);
+    if (!record) return RunMissing{};
+    return RunLoaded{.run = *std::move(record),
+                     .entries = tables.journal.entries(command.run),
+                     .inbox = tables.wakeups.inbox(command.run),
+                     .progress = tables.wakeups.progress(command.run)};
+  }
+
+  InboxRead execute(const ReadInbox& command) { return {tables.wakeups.inbox(command.run)}; }
+
+  TimersDue execute(const FindDue& command) {
+    return tables.wakeups.timers_due(command.now, command.limit);
+  }
+
+  RunsFound execute(const FindWork& command) {
+    return {tables.wakeups.work(command.after, command.limit)};
+  }
+
+  Answer execute(const FindRun& command) {
+    const auto workspace = tables.runs.workspace(command.workspace);
+    const auto run = workspace ? tables.runs.find(*workspace, command.id) : std::nullopt;
+    if (!run) return RunMissing{};
+    return RunLoaded{.run = *tables.runs.record(*run)};
+  }
+
+  std::vector<Answer> answer_all(std::span<const Command> batch) {
+    std::vector<Answer> answers;
+    answers.reserve(batch.size());
+    for (const Command& command : batch) answers.push_back(answer(command));
+    return answers;
+  }
+
+  /// A disk that failed once is not believed again: what is cached may differ from what is written.
+  void give_up(const std::string& why) {
+    broken = why;
+    database->keep_wal_on_close();
+  }
+
+  /// Behind a commit, so that a failure here takes nothing back: it only stops the store.
+  void checkpoint_if_due() {
+    if (checkpoint_pages == never_checkpoint || database->wal_pages() < checkpoint_pages) return;
+    try {
+      database->checkpoint();
+      ++tables.counters.checkpoints;
+    } catch (const Failed& failed) {
+      give_up(failed.fault().message);
+    }
+  }
+
+  // The lock goes last: the connection must be closed before another process may open the file.
+  std::optional<sqlite::FileLock> lock;
+  std::shared_ptr<Database> database;
+  sqlite::Tables tables{*database};
+  sqlite::Upkeep upkeep{*database};
+  int checkpoint_pages;
+  std::string broken;  ///< why every call is refused; empty: all is well
+};
+
+SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+SqliteStore::~SqliteStore() = default;
+
+base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const SqliteOptions& options) {
+  if (options.path.empty()) return open(make_memory_database());
+  auto lock = sqlite::FileLock::acquire(options.path + ".lock");
+  if (!lock) return lock.error();
+  try {
+    auto database = Database::open(
+        options.path, Database::Access::write,
+        {.busy_timeout = options.busy_timeout, .cache_kib = options.cache_kib, .vfs = options.vfs});
+    sqlite::migrate(*database);
+    // What we are about to show must be on disk. If the last owner's sync failed, the log may be readable and yet not
+    // written; a checkpoint writes its pages anew.
+    database->checkpoint();
+    return std::unique_ptr<SqliteStore>{new SqliteStore{
+        std::make_unique<Impl>(*std::move(lock), std::move(database), options.checkpoint_pages)}};
+  } catch (const Failed& failed) {
+    return failed.fault();
+  }
+}
+
+base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(std::shared_ptr<Database> memory) {
+  try {
+    const std::lock_guard guard{memory->mutex()};
+    sqlite::migrate(*memory);
+    return std::unique_ptr<SqliteStore>{
+        new SqliteStore{std::make_unique<Impl>(std::nullopt, std::move(memory), never_checkpoint)}};
+  } catch (const Failed& failed) {
+    return failed.fault();
+  }
+}
+
+base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> batch) {
+  if (!impl_->broken.empty()) {
+    return base::Fault{base::Errc::refused,
+                       "the store failed and must be opened again: " + impl_->broken};
+  }
+  const std::lock_guard guard{impl_->database->mutex()};
+  try {
+    ++impl_->tables.counters.batches;
+    if (!std::ranges::any_of(batch, writes)) return impl_->answer_all(batch);
+
+    Transaction transaction{*impl_->database, Transaction::Kind::write};
+    auto answers = impl_->answer_all(batch);
+    transaction.commit();
+    ++impl_->tables.counters.commits;
+    impl_->checkpoint_if_due();
+    return answers;
+  } catch (const Failed& failed) {
+    impl_->tables.runs.forget_workspaces();
+    if (failed.fault().code == base::Errc::unavailable) impl_->give_up(failed.fault().message);
+    return failed.fault();
+  }
+}
+
+base::Result<std::unique_ptr<Reader>> SqliteStore::reader() const {
+  if (impl_->database->in_memory()) return sqlite::make_reader(impl_->database);
+  return open_reader(impl_->database->path());
+}
+
+const SqliteCounters& SqliteStore::counters() const { return impl_->tables.counters; }
+
+std::shared_ptr<Database> make_memory_database() {
+  return Database::open("", Database::Access::write, {});
+}
+
+base::Result<std::unique_ptr<Reader>> open_reader(const std::string& path) {
+  try {
+    auto database = Database::open(path, Database::Access::read, {});
+    sqlite::require_schema(*database);
+    return sqlite::make_reader(std::move(database));
+  } catch (const Failed& failed) {
+    if ((failed.result() & 0xFF) == SQLITE_CANTOPEN) {
+      return base::Fault{base::Errc::refused,
+                         fmt::format("there is no store at {}: {}", path, failed.fault().message)};
+    }
+    return failed.fault();
+  }
+}
+
+}  // namespace semel::store

@@ -1,0 +1,80 @@
+// The store in one SQLite file, or in memory. One process owns a file (a lock on `<file>.lock`); exactly one
+// connection, the store's, writes and checkpoints; readers have their own connection and can do neither.
+#pragma once
+
+#include "store/store.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace semel::store {
+
+namespace sqlite {
+class Database;
+}  // namespace sqlite
+
+struct SqliteOptions {
+  std::string path;  ///< of the file; empty: in memory
+  std::chrono::milliseconds busy_timeout{
+      5000};  ///< for a foreign program that holds SQLite's write lock
+  std::int64_t cache_kib = 32 * 1024;
+  /// Pages in the write-ahead log from which a commit is followed by a checkpoint: 16 MiB. Fewer means more syncs of the
+  /// database file, more means longer pauses and a longer recovery.
+  int checkpoint_pages = 4000;
+  const char* vfs = nullptr;  ///< for tests that put faults between SQLite and the disk
+};
+
+/// What the store did since it was opened. A guard that never fires may be broken: each has a count.
+struct SqliteCounters {
+  std::uint64_t batches = 0;  ///< executed, reading ones too
+  std::uint64_t commits = 0;  ///< batches that wrote
+  std::uint64_t checkpoints = 0;
+  std::uint64_t stale = 0;  ///< Stale answers
+  std::uint64_t claims_held =
+      0;  ///< starts that met a holder of their key or id, whatever came of it
+  std::uint64_t starts_refused = 0;  ///< StartRefused answers, and outcomes of children that say so
+  std::uint64_t versions_moved = 0;  ///< VersionMoved answers
+  std::uint64_t not_active = 0;      ///< NotActive answers
+};
+
+class SqliteStore final : public Store {
+ public:
+  /// Opens the file, or makes it, and brings its schema up to date. `Errc::refused` where another process owns it or a
+  /// newer program wrote it.
+  static base::Result<std::unique_ptr<SqliteStore>> open(const SqliteOptions& options);
+
+  /// A store over a database in memory that outlives it: what was committed is there for the next one, as after a crash.
+  /// One store at a time.
+  static base::Result<std::unique_ptr<SqliteStore>> open(std::shared_ptr<sqlite::Database> memory);
+
+  ~SqliteStore() override;
+
+  /// After `Errc::unavailable` every call is refused: destroy it and open the file again.
+  base::Result<std::vector<Answer>> execute(std::span<const Command> batch) override;
+
+  /// A reader of its own connection; in memory it shares the one there is. May outlive the store.
+  base::Result<std::unique_ptr<Reader>> reader() const;
+
+  /// From the thread that executes.
+  const SqliteCounters& counters() const;
+
+  std::uint64_t commits() const { return counters().commits; }
+
+ private:
+  struct Impl;
+
+  explicit SqliteStore(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+/// An empty database in memory, for `SqliteStore::open`.
+std::shared_ptr<sqlite::Database> make_memory_database();
+
+/// Looks into a file, also beside the process that owns it; takes no lock. `Errc::refused` where there is no store or one
+/// of another schema.
+base::Result<std::unique_ptr<Reader>> open_reader(const std::string& path);
+
+}  // namespace semel::store

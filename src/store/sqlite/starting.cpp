@@ -1,0 +1,97 @@
+#include "store/sqlite/starting.hpp"
+
+#include "base/assert.hpp"
+#include "store/sqlite/changing.hpp"
+#include "store/sqlite/ending.hpp"
+
+namespace semel::store::sqlite {
+
+namespace {
+
+constexpr const char* superseded = "superseded by another run with the same key";
+
+/// Whether cancelling `top` would reach `run`: cancels go down through unfinished children.
+bool is_above(Tables& tables, RunKey top, RunKey run) {
+  for (std::optional<RunKey> at = run; at;) {
+    if (*at == top) return true;
+    const auto place = tables.runs.place(*at);
+    at = place ? place->parent : std::nullopt;
+    const auto status = at ? tables.runs.status(*at) : std::nullopt;
+    if (!status || is_end(*status)) return false;
+  }
+  return false;
+}
+
+StartDecision ask_holders(Tables& tables, const NewRun& run, std::int64_t workspace,
+                          std::optional<RunKey> asker) {
+  const auto by_key = run.idempotency_key
+                          ? tables.runs.holder_of_key(workspace, *run.idempotency_key)
+                          : std::nullopt;
+  const auto by_id = tables.runs.holder_of_id(workspace, run.id);
+  // Otherwise the run's own number was taken: two processes use the same range.
+  SEMEL_ASSERT(by_key || by_id);
+  StartDecision decision = decide_start(run, by_key, by_id);
+  const Create* create = std::get_if<Create>(&decision);
+  if (create != nullptr && create->cancel && asker && is_above(tables, *create->cancel, *asker)) {
+    const Holder& holder = by_key && by_key->run == *create->cancel ? *by_key : *by_id;
+    return StartRefused{StartRefused::Why::run_active, holder.id};
+  }
+  return decision;
+}
+
+void free_claims(Tables& tables, const Create& create, TimePoint now, Effects& effects) {
+  if (create.cancel) cancel_tree(tables, *create.cancel, std::nullopt, superseded, now, effects);
+  if (create.remove) remove_run(tables, *create.remove);
+  if (create.release) tables.runs.release_key(*create.release);
+}
+
+void set_first_timers(Tables& tables, const NewRun& run) {
+  if (run.start_at) tables.wakeups.set_timer(run.key, TimerKind::start, "", *run.start_at);
+  if (run.deadline) tables.wakeups.set_timer(run.key, TimerKind::deadline, "", *run.deadline);
+}
+
+}  // namespace
+
+Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional<RunKey> asker,
+                 Effects& effects) {
+  const std::int64_t workspace = tables.runs.workspace_or_create(run.workspace);
+  if (!tables.runs.insert(run, workspace, status)) {
+    ++tables.counters.claims_held;
+    const StartDecision decision = ask_holders(tables, run, workspace, asker);
+    if (const auto* holder = std::get_if<HandBack>(&decision)) return *holder;
+    if (const auto* refused = std::get_if<StartRefused>(&decision)) {
+      ++tables.counters.starts_refused;
+      return *refused;
+    }
+    free_claims(tables, std::get<Create>(decision), run.created_at, effects);
+    const bool inserted = tables.runs.insert(run, workspace, status);
+    SEMEL_ASSERT(inserted);
+  }
+  set_first_timers(tables, run);
+  for (const auto& [name, value] : run.attributes) tables.runs.set_attribute(run.key, name, value);
+  return Created{};
+}
+
+void remove_run(Tables& tables, RunKey run) {
+  tables.runs.remove(run);
+  tables.journal.discard(run);
+}
+
+Answer start_run(Tables& tables, const StartRun& command) {
+  const NewRun& run = command.run;
+  const Status status =
+      command.changes.status.value_or(run.start_at ? Status::pending : Status::running);
+  RunStarted answer;
+  const Claim claim = create_run(tables, run, status, std::nullopt, answer.effects);
+  if (const auto* refused = std::get_if<StartRefused>(&claim)) return *refused;
+  if (const auto* holder = std::get_if<HandBack>(&claim))
+    return RunExists{*tables.runs.record(holder->run)};
+
+  if (!command.first_entry.empty())
+    tables.journal.append(run.key, 0, run.created_at, command.first_entry);
+  const Seq next = command.first_entry.empty() ? 0 : 1;
+  apply(tables, run.key, next, command.changes, run.created_at, answer.effects);
+  return answer;
+}
+
+}  // namespace semel::store::sqlite

@@ -1,0 +1,102 @@
+// The reasons a run has to go on: its timers, its inbox, the runs it waits for. They are written in the commit that
+// makes them true, so none can get lost. Also what its running attempts reported.
+#pragma once
+
+#include "store/sqlite/database.hpp"
+#include "store/store.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace semel::store::sqlite {
+
+class Wakeups {
+ public:
+  explicit Wakeups(Database& database) : database_(database) {}
+
+  /// Moves it if it is there.
+  void set_timer(RunKey run, TimerKind kind, const std::string& op, TimePoint due) {
+    set_timer_.run(due, run, kind, op);
+  }
+
+  void clear_timer(RunKey run, TimerKind kind, const std::string& op) {
+    clear_timer_.run(run, kind, op);
+  }
+
+  TimersDue timers_due(TimePoint now, std::int64_t limit);
+
+  /// `item.id` is given by the table.
+  void put(RunKey run, const InboxItem& item);
+
+  void consume(RunKey run, std::int64_t item) { consume_.run(run, item); }
+
+  std::vector<InboxItem> inbox(RunKey run);
+
+  void wait_for(RunKey target, RunKey run, const std::string& op) { wait_.run(target, run, op); }
+
+  void stop_waiting(RunKey run, const std::string& op) { stop_waiting_.run(run, op); }
+
+  struct Waiter {
+    RunKey run = 0;
+    std::string op;
+  };
+
+  /// Who waits for `target`, in the order of runs and operations. They wait no longer.
+  std::vector<Waiter> take_waiters(RunKey target);
+
+  void save_progress(RunKey run, const std::string& op, const std::string& value) {
+    save_progress_.run(run, op, value);
+  }
+
+  std::vector<std::pair<std::string, std::string>> progress(RunKey run);
+
+  /// Runs after `after` with status running or something in the inbox.
+  std::vector<RunKey> work(RunKey after, std::int64_t limit);
+
+  /// The run is over: nothing wakes it any more.
+  void clear(RunKey run);
+
+ private:
+  Database& database_;
+
+  // REPLACE: (run, kind, op) is unique, so an earlier due time of the same timer goes.
+  Statement set_timer_{
+      database_, "INSERT OR REPLACE INTO semel_timer (due, run, kind, op) VALUES (?1, ?2, ?3, ?4)"};
+  Statement clear_timer_{database_,
+                         "DELETE FROM semel_timer WHERE run = ?1 AND kind = ?2 AND op = ?3"};
+  Statement timers_due_{
+      database_,
+      "SELECT t.due, t.run, t.kind, t.op FROM semel_timer t CROSS JOIN semel_run r"
+      " WHERE r.run = t.run AND r.status < 3 ORDER BY t.due, t.run, t.kind, t.op LIMIT ?1"};
+  Statement put_{database_,
+                 "INSERT INTO semel_inbox (run, kind, op, value, failure, at) VALUES (?1, ?2, ?3, "
+                 "?4, ?5, ?6)"};
+  Statement consume_{database_, "DELETE FROM semel_inbox WHERE run = ?1 AND item = ?2"};
+  Statement inbox_{
+      database_,
+      "SELECT item, kind, op, value, failure, at FROM semel_inbox WHERE run = ?1 ORDER BY item"};
+  Statement wait_{database_,
+                  "INSERT OR REPLACE INTO semel_waiter (target, run, op) VALUES (?1, ?2, ?3)"};
+  Statement stop_waiting_{database_, "DELETE FROM semel_waiter WHERE run = ?1 AND op = ?2"};
+  Statement waiters_{database_,
+                     "SELECT run, op FROM semel_waiter WHERE target = ?1 ORDER BY run, op"};
+  Statement remove_waiters_{database_, "DELETE FROM semel_waiter WHERE target = ?1"};
+  // A report of an attempt whose run is over leaves nothing behind.
+  Statement save_progress_{
+      database_,
+      "INSERT OR REPLACE INTO semel_progress (run, op, value) SELECT ?1, ?2, ?3"
+      " WHERE EXISTS (SELECT 1 FROM semel_run WHERE run = ?1 AND status NOT IN (3, 4, 5))"};
+  Statement progress_{database_, "SELECT op, value FROM semel_progress WHERE run = ?1 ORDER BY op"};
+  Statement work_{database_,
+                  "SELECT run FROM semel_run WHERE status = 1 AND status < 3 AND run > ?1"
+                  " UNION SELECT i.run FROM semel_inbox i CROSS JOIN semel_run r"
+                  " WHERE i.run > ?1 AND r.run = i.run AND r.status < 3"
+                  " ORDER BY 1 LIMIT ?2"};
+  Statement clear_timers_{database_, "DELETE FROM semel_timer WHERE run = ?1"};
+  Statement clear_inbox_{database_, "DELETE FROM semel_inbox WHERE run = ?1"};
+  Statement clear_waits_{database_, "DELETE FROM semel_waiter WHERE run = ?1"};
+  Statement clear_progress_{database_, "DELETE FROM semel_progress WHERE run = ?1"};
+};
+
+}  // namespace semel::store::sqlite

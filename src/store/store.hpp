@@ -1,0 +1,432 @@
+// The store: where runs live between two steps, and the only part of the engine that remembers.
+//
+// It executes batches of commands. A command is a value that says everything it needs; each is atomic in itself, all
+// of a batch are one transaction. What only the store can decide (who holds a key, whether a run exists) is in the
+// answer, and where a run waits for the decision also in its journal, written by the same commit.
+#pragma once
+
+#include "base/result.hpp"
+#include "journal/entry.hpp"
+
+#include <semel/error.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace semel::store {
+
+using journal::Seq;
+
+/// A run's surrogate key: never used again, not even after the run was swept.
+using RunKey = std::int64_t;
+
+/// Stored as these numbers: never reuse one.
+enum class Status : std::uint8_t {
+  pending = 0,    ///< delayed: waits for its start timer, nothing has happened yet
+  running = 1,    ///< its owner has work for it: a step under way or something to deliver
+  waiting = 2,    ///< parked: on timers or on other runs
+  completed = 3,
+  failed = 4,
+  cancelled = 5,
+  dead = 6,       ///< kept killing its process; not an end
+  diverged = 7,   ///< code and journal disagree; not an end
+};
+
+constexpr bool is_end(Status status) {
+  return status == Status::completed || status == Status::failed || status == Status::cancelled;
+}
+
+/// Stored as these numbers: never reuse one.
+enum class TimerKind : std::uint8_t {
+  sleep = 0,     ///< of the operation `op`
+  retry = 1,     ///< the next attempt of the step `op`
+  start = 2,     ///< a delayed run begins
+  deadline = 3,  ///< the run fails
+  grace = 4,     ///< a graceful cancel becomes an immediate one
+};
+
+/// (run, kind, op) is unique; `due` is given on removal too, because timers are stored in the order they fall due.
+struct Timer {
+  RunKey run = 0;
+  TimerKind kind = TimerKind::sleep;
+  std::string op;
+  TimePoint due{};
+
+  bool operator==(const Timer&) const = default;
+};
+
+enum class OnRunning : std::uint8_t { attach, reject, supersede };
+enum class AfterDone : std::uint8_t { return_result, start_new, start_new_if_failed, reject };
+
+/// A run to be created, if nobody holds its key or id.
+struct NewRun {
+  RunKey key = 0;
+  std::string workspace = "default";
+  std::int32_t partition = 0;
+  std::string id;        ///< public; unique in the workspace
+  bool chosen_id = false;  ///< the caller chose it: then it is treated like a key; a made one cannot be taken
+  std::string instance;  ///< part of every step id; fresh even where an id is used again
+  std::string workflow;
+  std::int32_t code_version = 1;
+  std::string input;  ///< JSON array of the arguments
+  TimePoint created_at{};
+  std::optional<std::string> idempotency_key;
+  std::chrono::nanoseconds key_ttl{std::chrono::hours{24 * 30}};
+  std::string fingerprint;  ///< 32 bytes over workflow and arguments
+  bool check_fingerprint = true;
+  OnRunning on_running = OnRunning::attach;
+  AfterDone after_done = AfterDone::return_result;
+  std::optional<TimePoint> start_at;  ///< delayed until then
+  std::optional<TimePoint> deadline;
+  std::map<std::string, std::string> attributes;
+  std::chrono::nanoseconds retention{std::chrono::hours{24 * 7}};
+  std::optional<RunKey> parent;  ///< set for runs made by `child`: cancelling the parent reaches them
+};
+
+struct End {
+  Status status = Status::completed;
+  std::string output;  ///< JSON of a completed run
+  std::optional<journal::Failure> failure;
+};
+
+/// Another run to be created in the same commit, with status running and no entry yet (or pending with a start timer).
+/// An outcome entry goes behind the entries of the command that asked: name = the run's id, value = "true" if it was
+/// created and "false" if it was attached to, or a failure with the code the same start would have been refused with.
+/// The holder of a key is attached to as `start` does.
+struct ChildRequest {
+  std::string op;
+  NewRun run;
+  bool wait = true;  ///< `child`: as if followed by a WaitRequest for it; false: `spawn`
+};
+
+/// Wait for the end of another run of the workspace: when it ends, the commit that ends it puts a result into this
+/// run's inbox. Over already: this commit does. Not there: an outcome entry with failure RUN_NOT_FOUND.
+struct WaitRequest {
+  std::string op;
+  std::string run_id;
+};
+
+/// What a new entry of a run changes besides the journal, in the same commit.
+struct Changes {
+  /// Of the run's row; absent: unchanged, nothing is written. `waiting` is written as `running` where an outcome entry
+  /// follows that the workflow goes on from (all but that of a `child` that is there): its owner has work.
+  std::optional<Status> status;
+  std::vector<Timer> timers_set;
+  std::vector<Timer> timers_cleared;
+  std::vector<std::int64_t> inbox_consumed;
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< set, in order
+  std::vector<ChildRequest> children;
+  std::vector<WaitRequest> waits;
+  std::vector<std::string> waits_dropped;  ///< ops that no longer wait for another run
+  std::optional<End> end;
+};
+
+// ------------------------------------------------------------------------------------------------ commands
+
+/// The process takes the store: answers `NodeOpened`. Marks it open, so that the next opener knows whether this one
+/// closed it. Run keys from `first_key` up to `first_key + keys_count - 1` are this process's to use.
+struct OpenNode {
+  TimePoint now{};
+  std::int64_t keys_count = std::int64_t{1} << 20;
+};
+
+/// More run keys: answers `KeysReserved`.
+struct ReserveKeys {
+  std::int64_t keys_count = std::int64_t{1} << 20;
+};
+
+/// The process is well: it has lived long enough to be no part of a crash loop (`crashes` back to 0), or, with
+/// `closed`, it leaves in order with nothing under way. Answers `Done`.
+struct NodeWell {
+  bool closed = false;
+};
+
+/// Creates the run with its first entry (none for a delayed run), or answers with the run that holds its key or id.
+/// Answers `RunStarted` or `RunExists` or `StartRefused`.
+struct StartRun {
+  NewRun run;
+  std::string first_entry;  ///< encoded; empty: no entry yet (delayed)
+  Changes changes;
+};
+
+/// Appends `entries` at `seq`, `seq + 1`, … and applies `changes`. Answers `Advanced`, or `Stale` if the journal does
+/// not end at `seq - 1` or the run is over: then nothing happened.
+struct AdvanceRun {
+  RunKey run = 0;
+  Seq seq = 0;
+  std::vector<std::string> entries;
+  Changes changes;
+  TimePoint now{};
+};
+
+/// Ends a run from outside, together with the unfinished children it made (and theirs). With `grace_until` it is not
+/// ended but told, through its inbox (so are its children); a run nobody drives yet or any more (pending, dead,
+/// diverged) is ended at once all the same. Cancelling a cancelled run changes nothing and answers `Cancelled`. Answers
+/// `Cancelled`, `RunMissing`, `NotActive` (it ended otherwise) or `VersionMoved`.
+struct CancelRun {
+  std::string workspace = "default";
+  std::string id;
+  std::optional<TimePoint> grace_until;
+  std::optional<Seq> expected_version;
+  TimePoint now{};
+  std::string reason = "cancelled";
+};
+
+/// A failed, dead or diverged run is opened again by `entries` (the first is a `reopened`) at `seq`: its end and its
+/// failure are taken back, its key is retaken. Answers `Advanced`, `Stale` (also if it is none of the three), or
+/// `StartRefused` with run_active if another run holds the key.
+struct ReopenRun {
+  RunKey run = 0;
+  Seq seq = 0;
+  std::vector<std::string> entries;
+  Changes changes;
+  TimePoint now{};
+};
+
+/// Marks a run dead or diverged, with the reason, in its row alone; `seq` is the version it was judged by. Its timers
+/// stay but are not due while it is marked. Answers `Advanced` or `Stale`.
+struct MarkRun {
+  RunKey run = 0;
+  std::optional<Seq> seq;  ///< absent: it had no entry yet
+  Status status = Status::diverged;
+  journal::Failure reason;
+};
+
+/// Remembers what a running attempt reported; replaces what an earlier one did. Answers `Done`.
+struct SaveProgress {
+  RunKey run = 0;
+  std::string op;
+  std::string value;  ///< JSON
+};
+
+/// Forgets keys whose time is over, removes finished runs past their retention (row, key, timers, attributes in this
+/// commit) and then their entries, at most `limit` rows in all. Answers `Swept`.
+struct Sweep {
+  TimePoint now{};
+  std::int64_t limit = 1000;
+};
+
+/// Reads a run whole: answers `RunLoaded` or `RunMissing`.
+struct LoadRun {
+  RunKey run = 0;
+};
+
+/// Reads the inboxes of a live run: answers `InboxRead`.
+struct ReadInbox {
+  RunKey run = 0;
+};
+
+/// Which timers are due (not of dead or diverged runs), oldest first: answers `TimersDue`.
+struct FindDue {
+  TimePoint now{};
+  std::int64_t limit = 1000;
+};
+
+/// Runs after `after` that need their owner: status running, or with something in the inbox. Not dead or diverged
+/// ones. In key order. Answers `RunsFound`.
+struct FindWork {
+  RunKey after = 0;
+  std::int64_t limit = 1000;
+};
+
+/// Answers `RunLoaded` (without entries) or `RunMissing`.
+struct FindRun {
+  std::string workspace = "default";
+  std::string id;
+};
+
+using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun, ReopenRun, MarkRun,
+                             SaveProgress, Sweep, LoadRun, ReadInbox, FindDue, FindWork, FindRun>;
+
+/// The command's name in messages and metrics, by its position in `Command`.
+std::string_view command_name(std::size_t index);
+
+// ------------------------------------------------------------------------------------------------ answers
+
+/// A run's row as it is now.
+struct RunRecord {
+  RunKey key = 0;
+  std::string workspace;
+  std::int32_t partition = 0;
+  std::string id;
+  std::string instance;
+  std::string workflow;
+  std::int32_t code_version = 1;
+  Status status = Status::pending;
+  std::string input;
+  std::string output;
+  std::optional<journal::Failure> failure;  ///< how it failed, was cancelled, died or diverged
+  std::optional<std::string> idempotency_key;
+  std::string fingerprint;
+  TimePoint created_at{};
+  std::optional<TimePoint> ended_at;
+  std::optional<TimePoint> deadline;
+  std::optional<RunKey> parent;
+  std::optional<Seq> version;  ///< absent: no entry yet
+  std::map<std::string, std::string> attributes;
+
+  bool operator==(const RunRecord&) const = default;
+};
+
+struct InboxItem {
+  std::int64_t id = 0;
+  enum class Kind : std::uint8_t { result = 0, cancel = 1 } kind = Kind::result;
+  std::string op;                           ///< result: which wait it answers
+  std::string value;                        ///< result: JSON
+  std::optional<journal::Failure> failure;  ///< result: how the other run failed
+  TimePoint at{};                           ///< cancel: end of the grace
+
+  bool operator==(const InboxItem&) const = default;
+};
+
+struct NodeOpened {
+  bool clean = true;       ///< the last opener closed it, or there was none
+  std::int32_t crashes = 0;  ///< openers in a row, up to the last one, that did not and never got well
+  RunKey first_key = 0;
+};
+
+struct KeysReserved {
+  RunKey first_key = 0;
+};
+
+struct Done {};
+
+/// `wake`: runs that got something into their inbox by this command.
+/// `outcomes`: entries the store appended behind this command's own, in order.
+/// `created`: runs that were created by it and wait for their first segment.
+/// `ended`: other runs that it ended (children of a cancelled run, a superseded holder).
+struct Effects {
+  std::vector<RunKey> wake;
+  std::vector<std::string> outcomes;
+  std::vector<RunKey> created;
+  std::vector<RunKey> ended;
+};
+
+struct RunStarted {
+  Effects effects;
+};
+
+/// The holder of the key or id, handed back.
+struct RunExists {
+  RunRecord run;
+};
+
+struct StartRefused {
+  enum class Why : std::uint8_t {
+    input_differs,  ///< same key or id, other workflow or arguments
+    run_active,     ///< on_running = reject
+    run_finished,   ///< after_done = reject
+    claims_differ,  ///< the key belongs to one run and the id to another
+  } why = Why::input_differs;
+  std::string run_id;  ///< the holder
+};
+
+struct Advanced {
+  Effects effects;
+};
+
+struct Stale {};
+
+struct Cancelled {
+  RunRecord run;  ///< as it is after the command
+  Effects effects;
+};
+
+struct RunMissing {};
+
+struct NotActive {
+  RunRecord run;
+};
+
+struct VersionMoved {
+  std::optional<Seq> version;
+};
+
+struct Swept {
+  std::int64_t runs = 0;
+  std::int64_t entries = 0;
+  std::int64_t keys = 0;
+  bool more = false;  ///< the limit was reached: call again
+};
+
+struct RunLoaded {
+  RunRecord run;
+  std::vector<std::string> entries;  ///< encoded, in order
+  std::vector<InboxItem> inbox;      ///< in order
+  std::vector<std::pair<std::string, std::string>> progress;  ///< op, JSON
+};
+
+struct InboxRead {
+  std::vector<InboxItem> items;
+};
+
+struct TimersDue {
+  std::vector<Timer> timers;
+  std::optional<TimePoint> next;  ///< when the first one not in `timers` is due
+};
+
+struct RunsFound {
+  std::vector<RunKey> runs;
+};
+
+using Answer = std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused, Advanced, Stale,
+                            Cancelled, RunMissing, NotActive, VersionMoved, Swept, RunLoaded, InboxRead, TimersDue,
+                            RunsFound>;
+
+// ------------------------------------------------------------------------------------------------ the store
+
+/// Calls may block and come from one thread at a time.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Executes `batch` as one transaction; each command in it happens whole or not at all, and its answer says which. A
+  /// value means that everything answered is durable; `Errc::unavailable` that all of it may be or not (reopen and
+  /// reload before deciding); any other error that none of it is.
+  virtual base::Result<std::vector<Answer>> execute(std::span<const Command> batch) = 0;
+};
+
+struct ListFilter {
+  std::string workspace = "default";
+  std::optional<std::string> workflow;
+  std::optional<Status> status;
+  std::optional<std::string> idempotency_key;
+  std::map<std::string, std::string> attributes;
+  std::optional<TimePoint> since;  ///< inclusive
+  std::optional<TimePoint> until;  ///< exclusive
+  std::optional<std::pair<TimePoint, std::string>> before;  ///< created_at and id of the last run of the page before
+  std::size_t limit = 200;
+};
+
+struct StoredEntry {
+  Seq seq = 0;
+  TimePoint at{};
+  std::string bytes;
+};
+
+/// An unfinished run that nothing would ever wake; there should be none.
+struct Orphan {
+  std::string workspace;
+  std::string id;
+  Status status = Status::waiting;
+};
+
+/// Looks without touching: sees what is committed, never waits for a writer. Any thread; calls are serialised inside.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  virtual base::Result<std::optional<RunRecord>> find(std::string_view workspace, std::string_view id) = 0;
+  virtual base::Result<std::vector<RunRecord>> list(const ListFilter& filter) = 0;  ///< newest first
+  virtual base::Result<std::vector<StoredEntry>> journal(RunKey run, Seq from, std::size_t limit) = 0;
+  virtual base::Result<std::vector<Timer>> timers(RunKey run) = 0;
+  /// The predicate behind "no run is ever stuck"; see docs/guarantees.md.
+  virtual base::Result<std::vector<Orphan>> orphans(std::size_t limit) = 0;
+};
+
+}  // namespace semel::store

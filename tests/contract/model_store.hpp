@@ -1,0 +1,53 @@
+// The store as plain maps: the executable specification. Real stores are compared with it, command by command. Written to
+// be read, not to be fast; it never fails and nothing in it is durable.
+#pragma once
+
+#include "store/store.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace semel::store {
+
+/// What a store remembers. Shared by the stores opened over it one after the other, and by their readers.
+struct Model {
+  struct Run {
+    NewRun made;
+    Status status = Status::pending;
+    bool holds_key = false;
+    std::string output;
+    std::optional<journal::Failure> failure;
+    std::optional<TimePoint> ended_at;
+    std::optional<TimePoint> key_until;   ///< finished, with a key: then it is free
+    std::optional<TimePoint> keep_until;  ///< finished: then it is swept
+    std::vector<std::pair<TimePoint, std::string>> entries;
+    std::map<std::string, std::string> attributes;
+  };
+
+  struct Item {
+    RunKey run = 0;
+    InboxItem item;
+  };
+
+  using Operation = std::pair<RunKey, std::string>;
+
+  std::map<RunKey, Run> runs;
+  std::map<RunKey, std::int64_t> garbage;  ///< runs that are gone, and how many entries they left
+  std::map<std::tuple<RunKey, TimerKind, std::string>, TimePoint> timers;
+  std::map<std::int64_t, Item> inbox;
+  std::map<Operation, RunKey> waits;  ///< which run an operation waits for
+  std::map<Operation, std::string> progress;
+  RunKey next_key = 1;
+  std::int64_t next_item = 1;
+  bool open = false;
+  bool well = false;
+  std::int32_t crashes = 0;
+};
+
+std::unique_ptr<Store> make_model_store(std::shared_ptr<Model> model);
+std::unique_ptr<Reader> make_model_reader(std::shared_ptr<Model> model);
+
+}  // namespace semel::store
