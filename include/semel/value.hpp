@@ -576,12 +576,13 @@ constexpr bool are_names_distinct(const std::array<Field, count>& fields) {
 
 template <class T>
 constexpr auto fields_of() {
-  using Members = boost::describe::describe_members<T, boost::describe::mod_any_access |
-                                                           boost::describe::mod_inherited>;
+  namespace describe = boost::describe;
+  using Members = describe::describe_members<T, describe::mod_any_access | describe::mod_inherited |
+                                                    describe::mod_hidden>;
   constexpr auto fields = fields_in<T>(static_cast<Members*>(nullptr));
   static_assert(fields.size() <= fields_max, "semel: too many members in one struct; nest them");
   static_assert(are_names_distinct(fields),
-                "semel: two bases of this struct have a member of the same name");
+                "semel: two members of this struct, inherited ones included, have the same name");
   return fields;
 }
 

@@ -5,6 +5,7 @@
 
 #include <semel/value.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -1162,18 +1163,15 @@ std::string_view Canonical::lasting(std::string_view name) {
 }
 
 bool Canonical::sort(std::span<Member> members) {
-  const auto has_order = [](const Member& a, const Member& b) { return a.name < b.name; };
-  if (!std::ranges::is_sorted(members, has_order)) {
+  if (!std::ranges::is_sorted(members, {}, &Member::name)) {
     const std::size_t start = members.front().begin;
-    std::ranges::sort(members, has_order);
+    std::ranges::sort(members, {}, &Member::name);
     std::string sorted;
     sorted.reserve(out_.size() - start);
     for (const Member& each : members) sorted.append(out_, each.begin, each.end - each.begin);
     out_.replace(start, out_.npos, sorted);
   }
-  const auto repeated =
-      std::adjacent_find(members.begin(), members.end(),
-                         [](const Member& a, const Member& b) { return a.name == b.name; });
+  const auto repeated = std::ranges::adjacent_find(members, {}, &Member::name);
   if (repeated == members.end()) return true;
   return reader_.fail("member repeated") || reader_.in_member(repeated->name);
 }

@@ -334,7 +334,7 @@ TEST_CASE("a float keeps every bit") {
     const auto bits = static_cast<std::uint32_t>(random());
     const auto number = std::bit_cast<float>(bits);
     if (!std::isfinite(number)) continue;
-    const float back = value::decode<float>(value::encode(number), Mode::journal);
+    const auto back = value::decode<float>(value::encode(number), Mode::journal);
     REQUIRE(std::bit_cast<std::uint32_t>(back) == bits);
   }
 }
@@ -705,7 +705,7 @@ TEST_CASE("only JSON is read") {
       "'a'",
       "\"",
       "\"a",
-      "\"\\\"",
+      R"("\")",
       R"("\x41")",
       R"("\u12")",
       R"("\u12g4")",
@@ -740,7 +740,7 @@ TEST_CASE("only JSON is read") {
       "{\"a\" 1}",
       "{a:1}",
       "{1:1}",
-      "{\"a\":1 \"b\":2}",
+      R"({"a":1 "b":2})",
       "{\"a\":1]",
       "\xEF\xBB\xBF"
       "1",

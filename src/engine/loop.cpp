@@ -62,7 +62,7 @@ void Loop::start_workers(TimePoint now) {
 
 void Loop::begin_stop() { stopping_ = true; }
 
-bool Loop::is_drained() const { return stopping_ && bodies_.empty() && !has_batch() && loading_.empty(); }
+bool Loop::is_drained() const { return stopping_ && bodies_.empty() && !has_batch(); }
 
 void Loop::close() {
   submit(store::NodeWell{.closed = true}, [](Answer&) {});

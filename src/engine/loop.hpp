@@ -208,7 +208,7 @@ class Loop {
   // loop_drive.cpp: entries of live runs
   void transition(const RunPtr& run, journal::Arrival arrival, EntryExtra extra = {});
   void write(const RunPtr& run, journal::Entry entry, EntryExtra extra = {});
-  store::Changes changes_for(const LiveRun& run, const journal::Entry& entry, std::vector<detail::ChildSpec> children);
+  store::Changes apply_entry(LiveRun& run, const journal::Entry& entry, const std::vector<detail::ChildSpec>& children);
   void entry_committed(const RunPtr& run, const journal::Entry& entry, store::Answer& answer);
   void after_commit(const RunPtr& run, const journal::Entry& entry, store::Effects& effects);
   void apply_outcomes(const RunPtr& run, const std::vector<std::string>& outcomes);

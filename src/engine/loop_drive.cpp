@@ -113,15 +113,12 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   }
   store::AdvanceRun advance;
   advance.run = run->key;
-  advance.seq = run->state.next;
   advance.now = now_;
-  advance.changes = changes_for(*run, entry, std::move(children));
+  advance.seq = run->state.next;
+  advance.changes = apply_entry(*run, entry, children);
   advance.changes.inbox_consumed = std::move(extra.consumed);
   advance.entries.push_back(journal::encode(entry));
   if (options_.check_replay) run->entries.push_back(advance.entries.back());
-  run->state.apply(entry);
-  if (advance.changes.status) run->row_status = *advance.changes.status;
-  if (advance.changes.end) run->row_status = advance.changes.end->status;
   run->blocked = !advance.changes.children.empty() || !advance.changes.waits.empty();
   ++run->uncommitted;
   auto failed = [written = extra.written](const base::Fault&) {
@@ -136,8 +133,8 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
       std::move(failed));
 }
 
-/// Called before the entry is applied to the run's state.
-store::Changes Loop::changes_for(const LiveRun& run, const Entry& entry, std::vector<detail::ChildSpec> children) {
+/// Applies the entry to the run's state and says what else it changes.
+store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry, const std::vector<detail::ChildSpec>& children) {
   store::Changes changes;
   const auto clear = [&](const std::string& op) {
     const Operation* operation = run.state.find(op);
@@ -150,6 +147,9 @@ store::Changes Loop::changes_for(const LiveRun& run, const Entry& entry, std::ve
 
   const Arrival& arrival = entry.arrival;
   switch (arrival.kind) {
+    case ArrivalKind::started:
+      if (run.row_status == Status::pending) changes.timers_cleared.push_back({run.key, TimerKind::start, "", {}});
+      break;
     case ArrivalKind::timer_fired:
     case ArrivalKind::retry_due:
       clear(arrival.op);
@@ -204,25 +204,20 @@ store::Changes Loop::changes_for(const LiveRun& run, const Entry& entry, std::ve
     }
   }
 
-  journal::RunState after = run.state;
-  after.apply(entry);
+  run.state.apply(entry);
   if (auto end = end_of(entry)) {
-    // Everything that was set and is not touched by this entry goes with the run. Timers set by it are not even written.
+    // The store takes everything that could wake the run with it; what this entry asked for last is not even begun.
     changes.timers_set.clear();
+    changes.timers_cleared.clear();
     changes.children.clear();
     changes.waits.clear();
-    for (const Operation& operation : run.state.pending) {
-      if (has_timer(operation) && after.find(operation.op) != nullptr) {
-        changes.timers_cleared.push_back(timer_of(run, operation));
-      }
-    }
-    if (run.state.grace_until) changes.timers_cleared.push_back({run.key, TimerKind::grace, "", *run.state.grace_until});
-    if (run.deadline) changes.timers_cleared.push_back({run.key, TimerKind::deadline, "", *run.deadline});
     changes.end = std::move(end);
+    run.row_status = changes.end->status;
     return changes;
   }
-  const Status status = after.has_work() ? Status::running : Status::waiting;
+  const Status status = run.state.has_work() ? Status::running : Status::waiting;
   if (status != run.row_status) changes.status = status;
+  run.row_status = status;
   return changes;
 }
 
@@ -461,14 +456,12 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     }
     run->frame->deliver(entry.arrival, run->state, now_);
     entry.requests = run->frame->take_asked();
-    command.changes = changes_for(*run, entry, run->frame->take_children());
+    command.changes = apply_entry(*run, entry, run->frame->take_children());
     command.first_entry = journal::encode(entry);
     if (options_.check_replay) {
       run->entries.push_back(command.first_entry);
       run->input = command.run.input;
     }
-    run->state.apply(entry);
-    run->row_status = command.changes.status.value_or(Status::running);
     run->blocked = !command.changes.children.empty() || !command.changes.waits.empty();
     run->uncommitted = 1;
     live_.emplace(run->key, run);

@@ -110,6 +110,11 @@ void Loop::activate(store::RunLoaded stored) {
   run.instance = stored.run.instance;
   run.type = type;
   run.deadline = stored.run.deadline;
+  for (const journal::Record& record : loaded->records) {
+    // An operator's retry of a run that missed its deadline has none to keep.
+    const Arrival& arrival = record.entry.arrival;
+    if (arrival.kind == ArrivalKind::reopened && run.deadline && *run.deadline <= arrival.at) run.deadline.reset();
+  }
   run.row_status = status;
   run.progress = std::move(stored.progress);
   run.state = journal::fold(loaded->records);
@@ -224,7 +229,8 @@ void Loop::mark(RunKey key, journal::Seq next, Status status, journal::Failure r
   if (const RunPtr run = live(key)) drop(run);
   const detail::RunEnd end{static_cast<RunStatus>(status), {}, reason};
   host_.report("run key " + std::to_string(key) + " is " + (status == Status::dead ? "dead" : "diverged"));
-  submit(store::MarkRun{key, next, status, std::move(reason)}, [this, key, end](Answer& answer) {
+  const auto version = next == 0 ? std::nullopt : std::optional<journal::Seq>(next - 1);
+  submit(store::MarkRun{key, version, status, std::move(reason)}, [this, key, end](Answer& answer) {
     if (std::holds_alternative<store::Stale>(answer)) {
       ++counters_.stale;
       load(key);

@@ -211,6 +211,7 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
   }
   Record reopened;
   reopened.entry.arrival.kind = ArrivalKind::reopened;
+  reopened.entry.arrival.at = now_;
   reopened.entry.arrival.at_seq = records->size();
   if (loaded.run.status == Status::failed && !records->empty()) {
     const std::size_t end = records->size() - 1;
@@ -244,6 +245,14 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
   command.entries.push_back(journal::encode(reopened.entry));
   command.changes.status = Status::running;
   set_again(command.changes, loaded.run.key, state);
+  for (const journal::Lost& begun_anew : again) {
+    command.changes.timers_cleared.push_back({loaded.run.key, TimerKind::retry, begun_anew.op, {}});
+  }
+  if (loaded.run.deadline && *loaded.run.deadline > now_) {
+    command.changes.timers_set.push_back({loaded.run.key, TimerKind::deadline, "", *loaded.run.deadline});
+  } else {
+    command.changes.timers_cleared.push_back({loaded.run.key, TimerKind::deadline, "", {}});
+  }
   for (const Timer& timer : command.changes.timers_set) note_timer(timer.due);
   submit(
       std::move(command),

@@ -80,6 +80,7 @@ TEST_CASE("threads take fingerprints at the same time") {
   const std::string expected = start_fingerprint("f", "[1]");
   std::array<bool, 4> is_equal{};
   std::vector<std::jthread> threads;
+  threads.reserve(is_equal.size());
   for (bool& result : is_equal) {
     threads.emplace_back([&] {
       result = true;

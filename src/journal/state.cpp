@@ -29,6 +29,11 @@ void mark_void(std::span<Record> records, const Arrival& reopened) {
     for (std::size_t i = records.size(); i-- > 0;) {
       Record& record = records[i];
       const ArrivalKind kind = record.entry.arrival.kind;
+      // An outcome nobody knows was written by a recovery, perhaps with others.
+      if (kind == ArrivalKind::recovered &&
+          std::erase(record.entry.arrival.ops, Lost{taken_back.op, 0}) != 0) {
+        break;
+      }
       const bool is_failure = (kind == ArrivalKind::step_failed || kind == ArrivalKind::result_arrived) &&
                               record.entry.arrival.failure.has_value();
       if (is_failure && record.entry.arrival.op == taken_back.op) {

@@ -1,4 +1,4 @@
-#include "contract/model_store.hpp"
+#include "tests/contract/model_store.hpp"
 
 #include "base/assert.hpp"
 #include "store/outcome.hpp"
