@@ -38,12 +38,13 @@ T call(engine::Driver& driver, const engine::Patience& patience, F ask) {
   };
   // Shared: a caller that gave up waiting may be gone when the answer comes.
   auto state = std::make_shared<State>();
-  driver.post([state, ask = std::move(ask)](Loop& loop, TimePoint now) {
+  const bool posted = driver.post([state, ask = std::move(ask)](Loop& loop, TimePoint now) {
     ask(loop, now, engine::Reply<T>([state](std::variant<T, Refusal> answer) {
           state->answer = std::move(answer);
           state->waiting.finish();
         }));
   });
+  if (!posted) throw Error("ENGINE_STOPPED", "the engine has stopped");
   if (!driver.wait(state->waiting, patience)) {
     throw Error("TIMEOUT", patience.limit ? "no answer in the time given" : "the run cannot go on: nothing is left to run at this time");
   }
@@ -62,8 +63,8 @@ T value_or_throw(base::Result<T> result) {
 std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
   refuse_inside_workflow();
   engine::check_start_options(spec.options);
-  if (spec.workflow.empty()) spec.workflow = registry_.name_of(spec.function);
-  const detail::WorkflowType* type = registry_.find(spec.workflow);
+  if (spec.workflow.empty()) spec.workflow = registry_->name_of(spec.function);
+  const detail::WorkflowType* type = registry_->find(spec.workflow);
   if (type == nullptr) {
     throw Error("WORKFLOW_NOT_FOUND", "no workflow named \"" + spec.workflow + "\" is registered");
   }
@@ -76,7 +77,7 @@ std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
   if (input.options.key || input.options.run_id) {
     input.fingerprint = idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
   }
-  auto started = call<engine::StartReply>(driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
+  auto started = call<engine::StartReply>(*driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
     loop.start(input, std::move(reply), now);
   });
   return {std::move(started.id), started.created};
@@ -92,7 +93,7 @@ std::pair<std::string, bool> StepClient::start(detail::StartSpec spec) {
 
 store::RunRecord WorkspaceClient::record(const std::string& id) {
   refuse_inside_workflow();
-  auto found = value_or_throw(driver_.reader().find(workspace_, id));
+  auto found = value_or_throw(driver_->reader().find(workspace_, id));
   if (!found) throw RunNotFoundError("RUN_NOT_FOUND", "there is no run " + id);
   return std::move(*found);
 }
@@ -118,7 +119,7 @@ std::vector<std::string> WorkspaceClient::list(const RunFilter& filter) {
   wanted.attributes = filter.attributes;
   wanted.limit = filter.limit;
   std::vector<std::string> ids;
-  for (auto& run : value_or_throw(driver_.reader().list(wanted))) ids.push_back(std::move(run.id));
+  for (auto& run : value_or_throw(driver_->reader().list(wanted))) ids.push_back(std::move(run.id));
   return ids;
 }
 
@@ -126,7 +127,7 @@ std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) 
   const store::RunKey key = record(id).key;
   std::vector<store::StoredEntry> all;
   for (;;) {
-    auto page = value_or_throw(driver_.reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
+    auto page = value_or_throw(driver_->reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
     const bool last = page.size() < journal_page;
     std::move(page.begin(), page.end(), std::back_inserter(all));
     if (last) return all;
@@ -154,7 +155,7 @@ std::vector<std::string> WorkspaceClient::stream(const std::string& id, const st
 }
 
 detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis> limit) {
-  return call<detail::RunEnd>(driver_, {limit, true},
+  return call<detail::RunEnd>(*driver_, {limit, true},
                               [workspace = workspace_, id](Loop& loop, TimePoint, auto reply) {
                                 loop.watch(workspace, id, std::move(reply));
                               });
@@ -163,8 +164,8 @@ detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis
 void WorkspaceClient::when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
                                 std::function<void(std::exception_ptr)> failed) {
   refuse_inside_workflow();
-  driver_.post([workspace = workspace_, id, then = std::move(then), failed = std::move(failed), &driver = driver_](
-                   Loop& loop, TimePoint) {
+  driver_->post([workspace = workspace_, id, then = std::move(then), failed = std::move(failed), &driver = *driver_](
+                    Loop& loop, TimePoint) {
     loop.watch(workspace, id, [then, failed, &driver](std::variant<detail::RunEnd, Refusal> answer) {
       // Not from inside the loop: what is resumed may call it.
       driver.post([then, failed, answer = std::move(answer)](Loop&, TimePoint) {
@@ -184,25 +185,25 @@ void WorkspaceClient::when_over(const std::string& id, std::function<void(detail
 
 void WorkspaceClient::cancel(const std::string& id, const CancelOptions& options) {
   if (options.grace && *options.grace < Millis{0}) throw Error("VALIDATION_ERROR", "/grace: must not be negative");
-  call<std::monostate>(driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+  call<std::monostate>(*driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
     loop.cancel(workspace, id, options, std::move(reply), now);
   });
 }
 
 void WorkspaceClient::retry(const std::string& id, const RunOptions& options) {
-  call<std::monostate>(driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+  call<std::monostate>(*driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
     loop.retry(workspace, id, options, std::move(reply), now);
   });
 }
 
 std::string WorkspaceClient::fork(const std::string& id, std::uint64_t seq, const RunOptions& options) {
-  return call<std::string>(driver_, {}, [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, auto reply) {
+  return call<std::string>(*driver_, {}, [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, auto reply) {
     loop.fork(workspace, id, seq, options, std::move(reply), now);
   });
 }
 
 int WorkspaceClient::wake(const std::string& id, const RunOptions& options) {
-  return call<int>(driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+  return call<int>(*driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
     loop.wake(workspace, id, options, std::move(reply), now);
   });
 }

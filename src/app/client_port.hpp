@@ -14,8 +14,12 @@ namespace semel::app {
 
 class WorkspaceClient final : public detail::ClientPort {
  public:
-  WorkspaceClient(engine::Driver& driver, const engine::Registry& registry, std::string workspace, Limits limits)
-      : driver_(driver), registry_(registry), workspace_(std::move(workspace)), limits_(limits) {}
+  WorkspaceClient(std::shared_ptr<const engine::Registry> registry, std::shared_ptr<engine::Driver> driver,
+                  std::string workspace, Limits limits)
+      : registry_(std::move(registry)),
+        driver_(std::move(driver)),
+        workspace_(std::move(workspace)),
+        limits_(limits) {}
 
   std::pair<std::string, bool> start(detail::StartSpec spec) override;
   std::vector<std::string> list(const RunFilter& filter) override;
@@ -34,8 +38,9 @@ class WorkspaceClient final : public detail::ClientPort {
   store::RunRecord record(const std::string& id);
   std::vector<store::StoredEntry> entries(const std::string& id);
 
-  engine::Driver& driver_;
-  const engine::Registry& registry_;
+  // Shared: a handle to a run may outlive the engine; its calls are then refused.
+  std::shared_ptr<const engine::Registry> registry_;
+  std::shared_ptr<engine::Driver> driver_;
   std::string workspace_;
   Limits limits_;
 };

@@ -3,7 +3,7 @@
 namespace semel::detail {
 
 EngineCore::EngineCore(Limits limits, const MakeDriver& make_driver) : limits_(limits) {
-  driver_ = make_driver(registry_, [this](const engine::StepJob& job) {
+  driver_ = make_driver(*registry_, [this](const engine::StepJob& job) {
     return std::make_shared<Client>(std::make_shared<app::StepClient>(port(job.workspace), job.step_id));
   });
 }
@@ -12,7 +12,7 @@ EngineCore::~EngineCore() { driver_->stop(); }
 
 void EngineCore::add(WorkflowType type) {
   const std::string name = type.name;
-  registry_.add(std::move(type));
+  registry_->add(std::move(type));
   driver_->post([name](engine::Loop& loop, TimePoint) { loop.workflow_added(name); });
 }
 
@@ -22,7 +22,7 @@ std::shared_ptr<ClientPort> EngineCore::port(const std::string& workspace) {
   }
   const std::lock_guard lock(mutex_);
   auto& port = ports_[workspace];
-  if (!port) port = std::make_shared<app::WorkspaceClient>(*driver_, registry_, workspace, limits_);
+  if (!port) port = std::make_shared<app::WorkspaceClient>(registry_, driver_, workspace, limits_);
   return port;
 }
 

@@ -28,12 +28,12 @@ class EngineCore {
   engine::Driver& driver() { return *driver_; }
 
  private:
-  engine::Registry registry_;
+  std::shared_ptr<engine::Registry> registry_ = std::make_shared<engine::Registry>();
   Limits limits_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<ClientPort>> ports_;
   std::map<std::string, std::unique_ptr<Client>> clients_;
-  std::unique_ptr<engine::Driver> driver_;  ///< last: it is the first to go
+  std::shared_ptr<engine::Driver> driver_;
 };
 
 }  // namespace semel::detail

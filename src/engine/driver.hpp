@@ -39,8 +39,8 @@ class Driver {
 
   virtual ~Driver() = default;
 
-  /// From any thread; inputs are fed in the order they come.
-  virtual void post(Input input) = 0;
+  /// From any thread; inputs are fed in the order they come. False once it has stopped: nobody will look at it.
+  virtual bool post(Input input) = 0;
 
   /// Returns true once `waiting` is done; false if it took too long or cannot ever be.
   virtual bool wait(Waiting& waiting, const Patience& patience) = 0;

@@ -13,7 +13,10 @@ class InlineDriver final : public Driver, Host {
   InlineDriver(const Registry& registry, StoreFactory stores, StepClientFactory clients, LoopOptions options);
   ~InlineDriver() override;
 
-  void post(Input input) override { inputs_.push_back(std::move(input)); }
+  bool post(Input input) override {
+    inputs_.push_back(std::move(input));
+    return true;
+  }
 
   /// Commits what was asked for; with `run_steps` also runs whatever can run at this time.
   bool wait(Waiting& waiting, const Patience& patience) override;

@@ -68,6 +68,12 @@ void Loop::close() {
   submit(store::NodeWell{.closed = true}, [](Answer&) {});
 }
 
+void Loop::dismiss_watchers() {
+  for (auto& [key, replies] : std::exchange(watchers_, {})) {
+    for (auto& reply : replies) reply(Refusal{"ENGINE_STOPPED", "the engine was stopped while waiting for the run", ""});
+  }
+}
+
 Batch Loop::take_batch() {
   ++counters_.batches;
   counters_.commands += outgoing_.commands.size();

@@ -120,6 +120,8 @@ class Loop {
   bool is_drained() const;
   /// The last command of an orderly end.
   void close();
+  /// Whoever still waits for a run is told that the engine has stopped.
+  void dismiss_watchers();
 
   // ---------------------------------------------------------------------------------------------- calls
 

@@ -42,14 +42,16 @@ ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores, St
 
 ThreadedDriver::~ThreadedDriver() { stop(); }
 
-void ThreadedDriver::post(Input input) {
+bool ThreadedDriver::post(Input input) {
   bool was_empty = false;
   {
     const std::lock_guard lock(mutex_);
+    if (stopped_loop_) return false;
     was_empty = inputs_.empty();
     inputs_.push_back(std::move(input));
   }
   if (was_empty) wake_loop_.notify_one();
+  return true;
 }
 
 bool ThreadedDriver::wait(Waiting& waiting, const Patience& patience) {
@@ -112,19 +114,32 @@ void ThreadedDriver::run() {
     hand_over_batch();
     if (!loop_.is_drained() || committing_) {
       if (!(loop_.is_store_lost() && loop_.bodies_in_flight() == 0)) continue;
-      const std::lock_guard lock(mutex_);
-      if (stop_loop_ && inputs_.empty()) return;
+      if (leave()) return;
+      continue;
+    }
+    if (closing) {
+      if (leave()) return;
       continue;
     }
     {
       const std::lock_guard lock(mutex_);
       if (!stop_loop_ || !inputs_.empty()) continue;
     }
-    if (closing) return;
     closing = true;
     loop_.close();
     hand_over_batch();
   }
+}
+
+/// True if there is nothing left to do: from then on nothing is accepted.
+bool ThreadedDriver::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stop_loop_ || !inputs_.empty()) return false;
+    stopped_loop_ = true;
+  }
+  loop_.dismiss_watchers();
+  return true;
 }
 
 void ThreadedDriver::rest() {

@@ -26,7 +26,7 @@ class ThreadedDriver final : public Driver, Host {
                                                             ThreadedDriverOptions options);
   ~ThreadedDriver() override;
 
-  void post(Input input) override;
+  bool post(Input input) override;
   bool wait(Waiting& waiting, const Patience& patience) override;
   void start_workers() override;
   void stop() override;
@@ -46,6 +46,7 @@ class ThreadedDriver final : public Driver, Host {
   void run_tasks();
   void hand_over_batch();
   void rest();
+  bool leave();
   void reopen_store();
   void run_step(StepJob job) override;
   void report(std::string_view message) override;
@@ -66,6 +67,7 @@ class ThreadedDriver final : public Driver, Host {
   std::optional<Batch> to_commit_;
   std::optional<std::pair<Batch, base::Result<std::vector<store::Answer>>>> committed_;
   bool stop_loop_ = false;
+  bool stopped_loop_ = false;
   bool stop_committer_ = false;
   bool committing_ = false;  ///< the loop's thread alone
 
