@@ -13,7 +13,9 @@ class RunNode final : public LeafNode<T> {
   explicit RunNode(ChildSpec spec) : spec_(std::move(spec)) {}
 
  private:
-  void ask(Frame& frame, const std::string& op) override { frame.ask_child(*this, op, std::move(spec_)); }
+  void ask(Frame& frame, const std::string& op) override {
+    frame.ask_child(*this, op, std::move(spec_));
+  }
 
   [[noreturn]] void throw_failure(const Failure& failure) override { throw_run_failure(failure); }
 
@@ -34,9 +36,10 @@ class ResultNode final : public LeafNode<T> {
 };
 
 template <class T>
-Op<T> run_op(StartOptions options, std::string workflow, std::string function, std::string input, bool wait) {
-  return make_op<RunNode<T>>(
-      ChildSpec{std::move(workflow), std::move(function), std::move(input), std::move(options), wait});
+Op<T> run_op(StartOptions options, std::string workflow, std::string function, std::string input,
+             bool wait) {
+  return make_op<RunNode<T>>(ChildSpec{std::move(workflow), std::move(function), std::move(input),
+                                       std::move(options), wait});
 }
 
 }  // namespace detail
@@ -45,8 +48,9 @@ Op<T> run_op(StartOptions options, std::string workflow, std::string function, s
 /// Cancelling this run cancels the child, unless it was there before and only attached to.
 template <WorkflowFunction F, class... A>
 Op<WorkflowResult<F>> child(StartOptions options, F workflow, A&&... arguments) {
-  return detail::run_op<WorkflowResult<F>>(std::move(options), "", detail::function_identity(workflow),
-                                           detail::encode_arguments<F>(std::forward<A>(arguments)...), true);
+  return detail::run_op<WorkflowResult<F>>(
+      std::move(options), "", detail::function_identity(workflow),
+      detail::encode_arguments<F>(std::forward<A>(arguments)...), true);
 }
 
 template <WorkflowFunction F, class... A>
@@ -55,16 +59,19 @@ Op<WorkflowResult<F>> child(F workflow, A&&... arguments) {
 }
 
 template <WorkflowFunction F, class... A>
-Op<WorkflowResult<F>> child(StartOptions options, const WorkflowRef<F>& workflow, A&&... arguments) {
-  return detail::run_op<WorkflowResult<F>>(std::move(options), workflow.name, "",
-                                           detail::encode_arguments<F>(std::forward<A>(arguments)...), true);
+Op<WorkflowResult<F>> child(StartOptions options, const WorkflowRef<F>& workflow,
+                            A&&... arguments) {
+  return detail::run_op<WorkflowResult<F>>(
+      std::move(options), workflow.name, "",
+      detail::encode_arguments<F>(std::forward<A>(arguments)...), true);
 }
 
 /// Starts a run of its own and gives its id; nobody waits for it and cancelling does not reach it.
 template <WorkflowFunction F, class... A>
 Op<std::string> spawn(StartOptions options, F workflow, A&&... arguments) {
   return detail::run_op<std::string>(std::move(options), "", detail::function_identity(workflow),
-                                     detail::encode_arguments<F>(std::forward<A>(arguments)...), false);
+                                     detail::encode_arguments<F>(std::forward<A>(arguments)...),
+                                     false);
 }
 
 template <WorkflowFunction F, class... A>
@@ -75,7 +82,8 @@ Op<std::string> spawn(F workflow, A&&... arguments) {
 template <WorkflowFunction F, class... A>
 Op<std::string> spawn(StartOptions options, const WorkflowRef<F>& workflow, A&&... arguments) {
   return detail::run_op<std::string>(std::move(options), workflow.name, "",
-                                     detail::encode_arguments<F>(std::forward<A>(arguments)...), false);
+                                     detail::encode_arguments<F>(std::forward<A>(arguments)...),
+                                     false);
 }
 
 /// Waits for another run of the workspace, holding no thread. RunNotFoundError if there is none of that id.

@@ -96,7 +96,8 @@ class BranchNode final : public Node<T>, Listener {
  public:
   using result_type = T;
 
-  explicit BranchNode(Workflow<T> workflow) : branch_(std::make_unique<Branch<T>>(std::move(workflow))) {
+  explicit BranchNode(Workflow<T> workflow)
+      : branch_(std::make_unique<Branch<T>>(std::move(workflow))) {
     branch_->watcher = this;
   }
 
@@ -202,13 +203,15 @@ class AllNode : public Node<Result>, protected GroupCore {
   void member_settled() final {
     if (settled_) return;
     if constexpr (fail_fast) {
-      const auto failed = std::ranges::find_if(members_, [](NodeBase* member) { return member->has_failed(); });
+      const auto failed =
+          std::ranges::find_if(members_, [](NodeBase* member) { return member->has_failed(); });
       if (failed != members_.end()) {
         failed_ = *failed;
         for (NodeBase* member : members_) member->listener = nullptr;
       }
     }
-    if (failed_ == nullptr && !std::ranges::all_of(members_, [](NodeBase* member) { return member->is_settled(); })) {
+    if (failed_ == nullptr &&
+        !std::ranges::all_of(members_, [](NodeBase* member) { return member->is_settled(); })) {
       return;
     }
     settled_ = true;
@@ -383,8 +386,11 @@ class AllSettledTuple final : public AllNode<std::tuple<Outcome<T>...>, false> {
   }
 
   std::tuple<Outcome<T>...> take() override {
-    return std::apply([&](auto&... node) { return std::tuple<Outcome<T>...>{Outcome<T>::of(*node, interrupted_)...}; },
-                      nodes_);
+    return std::apply(
+        [&](auto&... node) {
+          return std::tuple<Outcome<T>...>{Outcome<T>::of(*node, interrupted_)...};
+        },
+        nodes_);
   }
 
  private:
@@ -399,7 +405,8 @@ class AllSettledTuple final : public AllNode<std::tuple<Outcome<T>...>, false> {
 template <class T>
 class AllSettledVector final : public AllNode<std::vector<Outcome<T>>, false> {
  public:
-  explicit AllSettledVector(std::vector<std::unique_ptr<Node<T>>> nodes) : nodes_(std::move(nodes)) {}
+  explicit AllSettledVector(std::vector<std::unique_ptr<Node<T>>> nodes)
+      : nodes_(std::move(nodes)) {}
 
   bool interrupt(const std::exception_ptr& error) override {
     interrupted_ = error;
@@ -454,7 +461,8 @@ class RaceNode : public Node<Result>, protected GroupCore {
 
   void member_settled() final {
     if (winner_) return;
-    const auto first = std::ranges::find_if(members_, [](NodeBase* member) { return member->is_settled(); });
+    const auto first =
+        std::ranges::find_if(members_, [](NodeBase* member) { return member->is_settled(); });
     winner_ = static_cast<std::size_t>(first - members_.begin());
     for (std::size_t i = 0; i < members_.size(); ++i) {
       members_[i]->listener = nullptr;
@@ -472,7 +480,9 @@ class RaceTuple final : public RaceNode<std::variant<result_or_monostate<T>...>>
  public:
   explicit RaceTuple(std::unique_ptr<Node<T>>... nodes) : nodes_(std::move(nodes)...) {}
 
-  std::variant<result_or_monostate<T>...> take() override { return take_from(std::index_sequence_for<T...>{}); }
+  std::variant<result_or_monostate<T>...> take() override {
+    return take_from(std::index_sequence_for<T...>{});
+  }
 
  private:
   using Result = std::variant<result_or_monostate<T>...>;
@@ -481,7 +491,8 @@ class RaceTuple final : public RaceNode<std::variant<result_or_monostate<T>...>>
   Result take_from(std::index_sequence<I...>) {
     std::optional<Result> result;
     (void)(... || (I == this->winner() &&
-                   (result.emplace(std::in_place_index<I>, take_or_monostate(*std::get<I>(nodes_))), true)));
+                   (result.emplace(std::in_place_index<I>, take_or_monostate(*std::get<I>(nodes_))),
+                    true)));
     return std::move(*result);
   }
 
@@ -536,12 +547,14 @@ auto to_nodes(std::vector<O> operations) {
 template <Awaitable... O>
   requires(sizeof...(O) > 0)
 Op<std::tuple<detail::result_or_monostate<detail::op_result_t<O>>...>> all(O&&... operations) {
-  return detail::make_op<detail::AllTuple<detail::op_result_t<O>...>>(detail::to_node(std::forward<O>(operations))...);
+  return detail::make_op<detail::AllTuple<detail::op_result_t<O>...>>(
+      detail::to_node(std::forward<O>(operations))...);
 }
 
 template <Awaitable O>
 Op<typename detail::vector_of<detail::op_result_t<O>>::type> all(std::vector<O> operations) {
-  return detail::make_op<detail::AllVector<detail::op_result_t<O>>>(detail::to_nodes(std::move(operations)));
+  return detail::make_op<detail::AllVector<detail::op_result_t<O>>>(
+      detail::to_nodes(std::move(operations)));
 }
 
 /// The first to settle wins, failure included. A losing sleep is dropped, a losing step is asked to stop and its result
@@ -549,20 +562,23 @@ Op<typename detail::vector_of<detail::op_result_t<O>>::type> all(std::vector<O> 
 template <Awaitable... O>
   requires(sizeof...(O) > 1)
 Op<std::variant<detail::result_or_monostate<detail::op_result_t<O>>...>> race(O&&... operations) {
-  return detail::make_op<detail::RaceTuple<detail::op_result_t<O>...>>(detail::to_node(std::forward<O>(operations))...);
+  return detail::make_op<detail::RaceTuple<detail::op_result_t<O>...>>(
+      detail::to_node(std::forward<O>(operations))...);
 }
 
 /// Of a vector: which one, and its value. An empty vector is refused: nothing could ever win.
 template <Awaitable O>
 Op<First<detail::result_or_monostate<detail::op_result_t<O>>>> race(std::vector<O> operations) {
   if (operations.empty()) detail::throw_empty_race();
-  return detail::make_op<detail::RaceVector<detail::op_result_t<O>>>(detail::to_nodes(std::move(operations)));
+  return detail::make_op<detail::RaceVector<detail::op_result_t<O>>>(
+      detail::to_nodes(std::move(operations)));
 }
 
 /// The outcome instead of an exception. A graceful cancel of the run while it waits here is an outcome, too.
 template <Awaitable O>
 Op<Outcome<detail::op_result_t<O>>> settled(O&& operation) {
-  return detail::make_op<detail::SettledNode<detail::op_result_t<O>>>(detail::to_node(std::forward<O>(operation)));
+  return detail::make_op<detail::SettledNode<detail::op_result_t<O>>>(
+      detail::to_node(std::forward<O>(operation)));
 }
 
 template <Awaitable... O>
@@ -574,7 +590,8 @@ Op<std::tuple<Outcome<detail::op_result_t<O>>...>> all_settled(O&&... operations
 
 template <Awaitable O>
 Op<std::vector<Outcome<detail::op_result_t<O>>>> all_settled(std::vector<O> operations) {
-  return detail::make_op<detail::AllSettledVector<detail::op_result_t<O>>>(detail::to_nodes(std::move(operations)));
+  return detail::make_op<detail::AllSettledVector<detail::op_result_t<O>>>(
+      detail::to_nodes(std::move(operations)));
 }
 
 /// An operation under way: begun once, awaited when convenient. Dropped unawaited, the operation goes on.
@@ -612,7 +629,8 @@ class BeginNode final : public Node<Pending<T>> {
 /// Begins an operation and goes on at once.
 template <Awaitable O>
 Op<Pending<detail::op_result_t<O>>> begin(O&& operation) {
-  return detail::make_op<detail::BeginNode<detail::op_result_t<O>>>(detail::to_node(std::forward<O>(operation)));
+  return detail::make_op<detail::BeginNode<detail::op_result_t<O>>>(
+      detail::to_node(std::forward<O>(operation)));
 }
 
 /// Undo steps, collected while things go well and run newest first when they do not.
@@ -623,21 +641,27 @@ class Saga {
   void add(std::string name, F function, A... arguments) {
     using Call = detail::step_call<F, A...>;
     if constexpr (detail::is_task<typename Call::returns>) {
-      undo_.push_back(step(std::move(name), [function](const StepContext& context, A... bound) mutable -> Task<void> {
-        if constexpr (Call::takes_context) {
-          co_await std::invoke(function, context, std::move(bound)...);
-        } else {
-          co_await std::invoke(function, std::move(bound)...);
-        }
-      }, std::move(arguments)...));
+      undo_.push_back(step(
+          std::move(name),
+          [function](const StepContext& context, A... bound) mutable -> Task<void> {
+            if constexpr (Call::takes_context) {
+              co_await std::invoke(function, context, std::move(bound)...);
+            } else {
+              co_await std::invoke(function, std::move(bound)...);
+            }
+          },
+          std::move(arguments)...));
     } else {
-      undo_.push_back(step(std::move(name), [function](const StepContext& context, A... bound) mutable -> void {
-        if constexpr (Call::takes_context) {
-          static_cast<void>(std::invoke(function, context, std::move(bound)...));
-        } else {
-          static_cast<void>(std::invoke(function, std::move(bound)...));
-        }
-      }, std::move(arguments)...));
+      undo_.push_back(step(
+          std::move(name),
+          [function](const StepContext& context, A... bound) mutable -> void {
+            if constexpr (Call::takes_context) {
+              static_cast<void>(std::invoke(function, context, std::move(bound)...));
+            } else {
+              static_cast<void>(std::invoke(function, std::move(bound)...));
+            }
+          },
+          std::move(arguments)...));
     }
   }
 

@@ -29,11 +29,15 @@ class SleepNode final : public LeafNode<void> {
 };
 
 class NowNode final : public ImmediateNode<TimePoint> {
-  bool ask(Frame& frame, const std::string& op, TimePoint& answer) override { return frame.ask_now(op, answer); }
+  bool ask(Frame& frame, const std::string& op, TimePoint& answer) override {
+    return frame.ask_now(op, answer);
+  }
 };
 
 class UuidNode final : public ImmediateNode<std::string> {
-  bool ask(Frame& frame, const std::string& op, std::string& answer) override { return frame.ask_uuid(op, answer); }
+  bool ask(Frame& frame, const std::string& op, std::string& answer) override {
+    return frame.ask_uuid(op, answer);
+  }
 };
 
 class RandomNode final : public ImmediateNode<std::uint64_t> {
@@ -44,7 +48,8 @@ class RandomNode final : public ImmediateNode<std::uint64_t> {
 
 class AttributeNode final : public ImmediateNode<void> {
  public:
-  AttributeNode(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {}
+  AttributeNode(std::string name, std::string text)
+      : name_(std::move(name)), text_(std::move(text)) {}
 
  private:
   bool ask(Frame& frame, const std::string& op, std::monostate&) override {
@@ -57,7 +62,8 @@ class AttributeNode final : public ImmediateNode<void> {
 
 class EmitNode final : public ImmediateNode<void> {
  public:
-  EmitNode(std::string stream, std::string json) : stream_(std::move(stream)), json_(std::move(json)) {}
+  EmitNode(std::string stream, std::string json)
+      : stream_(std::move(stream)), json_(std::move(json)) {}
 
  private:
   bool ask(Frame& frame, const std::string& op, std::monostate&) override {
@@ -92,9 +98,11 @@ inline constexpr std::chrono::hours sleep_max{24 * 365 * 200};
 /// Goes on after `duration`, whatever happens to the process meanwhile. Zero or negative: goes on at once.
 template <class Rep, class Period>
 Op<void> sleep(std::chrono::duration<Rep, Period> duration) {
-  const bool endless = std::chrono::duration<double>(duration) > std::chrono::duration<double>(detail::sleep_max);
+  const bool endless =
+      std::chrono::duration<double>(duration) > std::chrono::duration<double>(detail::sleep_max);
   return detail::make_op<detail::SleepNode>(
-      endless ? std::chrono::nanoseconds{detail::sleep_max} : std::chrono::ceil<std::chrono::nanoseconds>(duration));
+      endless ? std::chrono::nanoseconds{detail::sleep_max}
+              : std::chrono::ceil<std::chrono::nanoseconds>(duration));
 }
 
 /// Goes on at `until`; at once if that is past.

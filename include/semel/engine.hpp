@@ -18,8 +18,8 @@ struct StartSpec {
   StartOptions options;
   std::string workflow;  ///< empty: named by `function`
   std::string function;
-  std::string input;     ///< JSON array of the arguments
-  bool typed = true;     ///< false: from JSON, still to be checked against the parameters
+  std::string input;  ///< JSON array of the arguments
+  bool typed = true;  ///< false: from JSON, still to be checked against the parameters
 };
 
 /// What a client needs of the engine, in one workspace.
@@ -45,7 +45,8 @@ class Client {
   /// Starts a run, or hands back the one that holds the key. When it returns, the run is durable. Arguments convert to
   /// the types of the workflow's parameters here.
   template <class R, class... P>
-  Started start(StartOptions options, Workflow<R> (*workflow)(P...), std::type_identity_t<P>... arguments) {
+  Started start(StartOptions options, Workflow<R> (*workflow)(P...),
+                std::type_identity_t<P>... arguments) {
     using F = Workflow<R> (*)(P...);
     return started({std::move(options), "", detail::function_identity(workflow),
                     detail::encode_arguments<F>(std::move(arguments)...)});
@@ -102,7 +103,8 @@ class Client {
 };
 
 struct AddOptions {
-  int version = 1;  ///< of the workflow's code; a run is not driven by a lower one than drove it before
+  int version =
+      1;  ///< of the workflow's code; a run is not driven by a lower one than drove it before
 };
 
 namespace detail {
@@ -131,9 +133,10 @@ class Engine : public Client {
   template <WorkflowFunction F, class C>
   WorkflowRef<F> add(std::string name, F workflow, C* object, AddOptions options = {}) {
     WorkflowRef<F> reference{name};
-    add_type(detail::workflow_type(std::move(name), workflow, options.version, [workflow, object](auto&&... arguments) {
-      return (object->*workflow)(std::forward<decltype(arguments)>(arguments)...);
-    }));
+    add_type(detail::workflow_type(
+        std::move(name), workflow, options.version, [workflow, object](auto&&... arguments) {
+          return (object->*workflow)(std::forward<decltype(arguments)>(arguments)...);
+        }));
     return reference;
   }
 

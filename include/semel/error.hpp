@@ -18,7 +18,8 @@ using Millis = std::chrono::milliseconds;
 /// The base of everything semel throws. `code()` is stable and meant for programs, `what()` for people.
 class Error : public std::runtime_error {
  public:
-  Error(std::string code, const std::string& message) : std::runtime_error(message), code_(std::move(code)) {}
+  Error(std::string code, const std::string& message)
+      : std::runtime_error(message), code_(std::move(code)) {}
 
   const std::string& code() const { return code_; }
 
@@ -38,7 +39,8 @@ struct FatalError : Error {
 struct RetryableError : Error {
   explicit RetryableError(const std::string& message) : Error("RETRYABLE", message) {}
 
-  RetryableError(const std::string& message, Millis after) : Error("RETRYABLE", message), after(after) {}
+  RetryableError(const std::string& message, Millis after)
+      : Error("RETRYABLE", message), after(after) {}
 
   std::optional<Millis> after;
 };
@@ -51,7 +53,7 @@ struct StepFailedError : Error {
   int attempts = 0;     ///< how many were made
   std::string message;  ///< what the last attempt threw
   Json details;         ///< what a FatalError carried along, if anything
-  std::string op;       ///< the operation's id in its run; `retry` uses it to void this very failure
+  std::string op;  ///< the operation's id in its run; `retry` uses it to void this very failure
 };
 
 /// An `at_most_once` step was under way when its process ended: nobody knows whether it happened.
@@ -116,7 +118,8 @@ struct RunCancelledError : Error {
 /// A value does not fit its type. `what()` reads "/items/3/price: expected a number".
 struct ValidationError : Error {
   ValidationError(std::string path, const std::string& message)
-      : Error("VALIDATION_ERROR", (path.empty() ? "/" : path) + ": " + message), path(std::move(path)) {}
+      : Error("VALIDATION_ERROR", (path.empty() ? "/" : path) + ": " + message),
+        path(std::move(path)) {}
 
   std::string path;  ///< JSON pointer of the bad field; empty for the whole value
 };

@@ -98,7 +98,8 @@ struct [[nodiscard]] Op {
 template <class O>
 concept IsOp = requires {
   typename std::remove_cvref_t<O>::result_type;
-  requires std::derived_from<std::remove_cvref_t<O>, Op<typename std::remove_cvref_t<O>::result_type>>;
+  requires std::derived_from<std::remove_cvref_t<O>,
+                             Op<typename std::remove_cvref_t<O>::result_type>>;
 };
 
 namespace detail {
@@ -121,7 +122,8 @@ struct OpAccess {
 template <class N, class... A>
 auto make_op(A&&... arguments) {
   using T = typename N::result_type;
-  return OpAccess::make<T>(std::unique_ptr<Node<T>>(std::make_unique<N>(std::forward<A>(arguments)...)));
+  return OpAccess::make<T>(
+      std::unique_ptr<Node<T>>(std::make_unique<N>(std::forward<A>(arguments)...)));
 }
 
 /// An operation that settles with a journalled value.

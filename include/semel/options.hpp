@@ -51,15 +51,16 @@ enum class AfterDone {
 enum class Fingerprint { on, off };
 
 struct StartOptions {
-  std::optional<std::string> key{};      ///< 1 to 255 bytes; one run per key in a workspace
-  std::optional<Millis> key_ttl{};       ///< how long the key is held after the run's end; 30 days
-  std::optional<std::string> run_id{};   ///< [A-Za-z0-9._:-]{1,255}; treated like a key
-  std::optional<std::string> token{};    ///< a hook registered in the same transaction
-  std::optional<Millis> delay{};         ///< begin this much later
+  std::optional<std::string> key{};     ///< 1 to 255 bytes; one run per key in a workspace
+  std::optional<Millis> key_ttl{};      ///< how long the key is held after the run's end; 30 days
+  std::optional<std::string> run_id{};  ///< [A-Za-z0-9._:-]{1,255}; treated like a key
+  std::optional<std::string> token{};   ///< a hook registered in the same transaction
+  std::optional<Millis> delay{};        ///< begin this much later
   OnRunning on_running = OnRunning::attach;
   AfterDone after_done = AfterDone::return_result;
   Fingerprint fingerprint = Fingerprint::on;
-  std::optional<Millis> deadline{};      ///< from the start, `delay` included; past it the run fails, DEADLINE_EXCEEDED
+  std::optional<Millis>
+      deadline{};  ///< from the start, `delay` included; past it the run fails, DEADLINE_EXCEEDED
   std::map<std::string, std::string> attributes{};
 };
 
@@ -68,7 +69,8 @@ struct RunOptions {
 };
 
 struct CancelOptions {
-  std::optional<Millis> grace{};  ///< absent: at once; else CancelledError is thrown into the run, which has this long
+  std::optional<Millis>
+      grace{};  ///< absent: at once; else CancelledError is thrown into the run, which has this long
   std::optional<std::uint64_t> expected_version{};
 };
 
@@ -79,10 +81,10 @@ struct Limits {
 
 struct EngineOptions {
   Limits limits{};
-  unsigned step_threads = 256;                                   ///< blocking step bodies at the same time
-  std::size_t frame_bytes_max = std::size_t{256} << 20U;         ///< of idle coroutines kept in memory
-  Millis retention{std::chrono::hours{24 * 7}};                  ///< how long a finished run is kept
-  int crashes_max = 5;                                           ///< without progress in between; then a run is `dead`
+  unsigned step_threads = 256;                            ///< blocking step bodies at the same time
+  std::size_t frame_bytes_max = std::size_t{256} << 20U;  ///< of idle coroutines kept in memory
+  Millis retention{std::chrono::hours{24 * 7}};           ///< how long a finished run is kept
+  int crashes_max = 5;  ///< without progress in between; then a run is `dead`
 };
 
 }  // namespace semel

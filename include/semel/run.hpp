@@ -16,14 +16,14 @@
 namespace semel {
 
 enum class RunStatus {
-  pending,    ///< delayed
-  running,    ///< a step is under way, or something to do
-  waiting,    ///< parked on timers or other runs
+  pending,  ///< delayed
+  running,  ///< a step is under way, or something to do
+  waiting,  ///< parked on timers or other runs
   completed,
   failed,
   cancelled,
-  dead,       ///< kept killing its process; not an end: `retry` goes on
-  diverged,   ///< code and journal disagree; not an end: `retry` goes on
+  dead,      ///< kept killing its process; not an end: `retry` goes on
+  diverged,  ///< code and journal disagree; not an end: `retry` goes on
 };
 
 std::string_view to_string(RunStatus status);
@@ -61,9 +61,11 @@ class RunPort {
   virtual ~RunPort() = default;
   virtual RunInfo look(const std::string& id) = 0;
   virtual std::vector<Entry> journal(const std::string& id) = 0;
-  virtual std::vector<std::string> stream(const std::string& id, const std::string& stream, std::uint64_t from) = 0;
+  virtual std::vector<std::string> stream(const std::string& id, const std::string& stream,
+                                          std::uint64_t from) = 0;
   virtual RunEnd wait(const std::string& id, std::optional<Millis> limit) = 0;
-  virtual void when_over(const std::string& id, std::function<void(RunEnd)> then, std::function<void(std::exception_ptr)> failed) = 0;
+  virtual void when_over(const std::string& id, std::function<void(RunEnd)> then,
+                         std::function<void(std::exception_ptr)> failed) = 0;
   virtual void cancel(const std::string& id, const CancelOptions& options) = 0;
   virtual void retry(const std::string& id, const RunOptions& options) = 0;
   virtual std::string fork(const std::string& id, std::uint64_t seq, const RunOptions& options) = 0;
@@ -78,7 +80,8 @@ void throw_unless_completed(const std::string& id, const RunEnd& end);
 class Run {
  public:
   /// For the engine.
-  Run(std::shared_ptr<detail::RunPort> port, std::string id) : port_(std::move(port)), id_(std::move(id)) {}
+  Run(std::shared_ptr<detail::RunPort> port, std::string id)
+      : port_(std::move(port)), id_(std::move(id)) {}
 
   const std::string& id() const { return id_; }
 
@@ -100,14 +103,18 @@ class Run {
   template <class T>
   Task<T> result_async() const {
     const Run self = *this;
+
     struct Arrived {
       detail::RunEnd end;
       std::exception_ptr error;
     };
-    Arrived arrived = co_await detail::Callback<Arrived>{[self](std::function<void(Arrived)> resume) {
-      self.port_->when_over(self.id_, [resume](detail::RunEnd end) { resume({std::move(end), nullptr}); },
-                            [resume](std::exception_ptr error) { resume({{}, std::move(error)}); });
-    }};
+
+    Arrived arrived =
+        co_await detail::Callback<Arrived>{[self](std::function<void(Arrived)> resume) {
+          self.port_->when_over(
+              self.id_, [resume](detail::RunEnd end) { resume({std::move(end), nullptr}); },
+              [resume](std::exception_ptr error) { resume({{}, std::move(error)}); });
+        }};
     if (arrived.error) std::rethrow_exception(arrived.error);
     if constexpr (std::is_void_v<T>) {
       self.decode<T>(arrived.end);
@@ -147,7 +154,9 @@ class Run {
   void retry(const RunOptions& options = {}) { port_->retry(id_, options); }
 
   /// A new run from this one's journal up to and including `seq`; its steps get ids of their own.
-  Run fork(std::uint64_t seq, const RunOptions& options = {}) { return Run{port_, port_->fork(id_, seq, options)}; }
+  Run fork(std::uint64_t seq, const RunOptions& options = {}) {
+    return Run{port_, port_->fork(id_, seq, options)};
+  }
 
   /// Ends its sleeps now; says how many.
   int wake(const RunOptions& options = {}) { return port_->wake(id_, options); }

@@ -25,12 +25,13 @@ std::uint64_t hash_arguments(std::string_view json);
 
 /// What a step is told about itself, if its function takes one as its first parameter.
 struct StepContext {
-  std::string id;         ///< the same on every attempt: the idempotency key for whatever the step calls
+  std::string id;  ///< the same on every attempt: the idempotency key for whatever the step calls
   std::string run_id;
   int attempt = 1;
-  TimePoint deadline{};   ///< when the attempt times out; the maximum if it has no time-out
-  std::stop_token stop{}; ///< set when the attempt timed out, lost a race, or its run is being cancelled or stopped
-  Json progress;          ///< what the attempt before this one gave to `heartbeat`
+  TimePoint deadline{};  ///< when the attempt times out; the maximum if it has no time-out
+  std::stop_token
+      stop{};  ///< set when the attempt timed out, lost a race, or its run is being cancelled or stopped
+  Json progress;  ///< what the attempt before this one gave to `heartbeat`
 
   /// The engine's calls. Starts made here without a key get one derived from the step's id and the call's number, so a
   /// retried step does not make them twice.
@@ -84,7 +85,8 @@ using step_result_t = typename unwrap<typename step_call<F, A...>::returns>::typ
 template <class F, class... A>
 class BodyOf final : public StepBody {
  public:
-  explicit BodyOf(F function, A... arguments) : function_(std::move(function)), arguments_(std::move(arguments)...) {}
+  explicit BodyOf(F function, A... arguments)
+      : function_(std::move(function)), arguments_(std::move(arguments)...) {}
 
   bool is_task() const override { return detail::is_task<Returns>; }
 
@@ -122,7 +124,8 @@ class BodyOf final : public StepBody {
   using Call = step_call<F, A...>;
   using Returns = typename Call::returns;
   using Result = typename unwrap<Returns>::type;
-  static_assert((value::Serialisable<A> && ...), "a step's bound arguments must be serialisable; capture what is not");
+  static_assert((value::Serialisable<A> && ...),
+                "a step's bound arguments must be serialisable; capture what is not");
   static_assert(std::is_void_v<Result> || value::Serialisable<result_or_monostate<Result>>,
                 "a step's result must be serialisable: describe it with BOOST_DESCRIBE_STRUCT");
 
@@ -149,7 +152,9 @@ class StepNode final : public LeafNode<T> {
   explicit StepNode(StepSpec spec) : spec_(std::move(spec)) {}
 
  private:
-  void ask(Frame& frame, const std::string& op) override { frame.ask_step(*this, op, std::move(spec_)); }
+  void ask(Frame& frame, const std::string& op) override {
+    frame.ask_step(*this, op, std::move(spec_));
+  }
 
   [[noreturn]] void throw_failure(const Failure& failure) override { throw_step_failure(failure); }
 
@@ -165,9 +170,11 @@ void check_step(const std::string& name, const StepOptions& options);
 /// journalled as JSON. Throws VALIDATION_ERROR at once for an empty name, no attempts, or retries of an at_most_once step.
 template <class F, class... A>
   requires requires { typename detail::step_result_t<F, A...>; }
-Op<detail::step_result_t<F, A...>> step(std::string name, StepOptions options, F function, A... arguments) {
+Op<detail::step_result_t<F, A...>> step(std::string name, StepOptions options, F function,
+                                        A... arguments) {
   detail::check_step(name, options);
-  auto body = std::make_shared<detail::BodyOf<F, A...>>(std::move(function), std::move(arguments)...);
+  auto body =
+      std::make_shared<detail::BodyOf<F, A...>>(std::move(function), std::move(arguments)...);
   const std::uint64_t hash = body->hash();
   return detail::make_op<detail::StepNode<detail::step_result_t<F, A...>>>(
       detail::StepSpec{std::move(name), options, std::move(body), hash});

@@ -60,7 +60,9 @@ struct WorkflowPromiseBase {
 
   static void* operator new(std::size_t size) { return allocate_frame(size); }
 
-  static void operator delete(void* frame_memory, std::size_t size) noexcept { free_frame(frame_memory, size); }
+  static void operator delete(void* frame_memory, std::size_t size) noexcept {
+    free_frame(frame_memory, size);
+  }
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
 
@@ -162,7 +164,8 @@ class OpAwaiter final : Listener, Resumable, AwaitPoint {
 
   bool await_ready() {
     if (!node_->begun()) {
-      node_->begin(*promise_.frame, node_->takes_number() ? promise_.scope.next_op() : std::string{});
+      node_->begin(*promise_.frame,
+                   node_->takes_number() ? promise_.scope.next_op() : std::string{});
     }
     return node_->is_settled();
   }
@@ -372,20 +375,25 @@ template <WorkflowFunction F, class Invoke>
 WorkflowType workflow_type(std::string name, F function, int version, Invoke invoke) {
   using Traits = workflow_traits<std::decay_t<F>>;
   using Args = typename Traits::args;
-  static_assert(Traits::by_value, "a workflow takes its parameters by value: its caller is gone when it goes on");
+  static_assert(Traits::by_value,
+                "a workflow takes its parameters by value: its caller is gone when it goes on");
   static_assert(parameters_check<Args>::are_values,
                 "a workflow takes values: pointers, views and spans do not survive a restart");
-  static_assert(parameters_check<Args>::are_serialisable,
-                "a workflow's parameters must be serialisable: describe them with BOOST_DESCRIBE_STRUCT");
+  static_assert(
+      parameters_check<Args>::are_serialisable,
+      "a workflow's parameters must be serialisable: describe them with BOOST_DESCRIBE_STRUCT");
   using R = typename Traits::result;
   WorkflowType type;
   type.name = std::move(name);
   type.version = version;
   type.function = function_identity(function);
   type.make = [invoke](std::string_view input) -> std::unique_ptr<Root> {
-    return std::make_unique<RootOf<R>>(std::apply(invoke, value::decode<Args>(input, value::Mode::journal)));
+    return std::make_unique<RootOf<R>>(
+        std::apply(invoke, value::decode<Args>(input, value::Mode::journal)));
   };
-  type.normalise = [](std::string_view input) { return value::encode(value::decode<Args>(input, value::Mode::boundary)); };
+  type.normalise = [](std::string_view input) {
+    return value::encode(value::decode<Args>(input, value::Mode::boundary));
+  };
   return type;
 }
 

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t journal_page = 1000;
 
 [[noreturn]] void throw_refusal(const Refusal& refusal) {
-  if (refusal.code == "IDEMPOTENCY_CONFLICT") throw IdempotencyConflictError(refusal.code, refusal.message);
+  if (refusal.code == "IDEMPOTENCY_CONFLICT")
+    throw IdempotencyConflictError(refusal.code, refusal.message);
   if (refusal.code == "CONCURRENCY_ERROR") throw ConcurrencyError(refusal.code, refusal.message);
   if (refusal.code == "RUN_NOT_FOUND") throw RunNotFoundError(refusal.code, refusal.message);
   if (refusal.code == "RUN_NOT_ACTIVE") throw RunNotActiveError(refusal.code, refusal.message);
@@ -25,17 +26,20 @@ constexpr std::size_t journal_page = 1000;
 void refuse_inside_workflow() {
   if (!engine::inside_workflow()) return;
   throw Error("CALL_INSIDE_WORKFLOW",
-              "a workflow's own code must not call the engine: it is replayed. Use child, spawn or result_of, or do it in a step");
+              "a workflow's own code must not call the engine: it is replayed. Use child, spawn or "
+              "result_of, or do it in a step");
 }
 
 /// Posts to the loop and waits for the answer.
 template <class T, class F>
 T call(engine::Driver& driver, const engine::Patience& patience, F ask) {
   refuse_inside_workflow();
+
   struct State {
     engine::Waiting waiting;
     std::variant<T, Refusal> answer;
   };
+
   // Shared: a caller that gave up waiting may be gone when the answer comes.
   auto state = std::make_shared<State>();
   const bool posted = driver.post([state, ask = std::move(ask)](Loop& loop, TimePoint now) {
@@ -46,7 +50,9 @@ T call(engine::Driver& driver, const engine::Patience& patience, F ask) {
   });
   if (!posted) throw Error("ENGINE_STOPPED", "the engine has stopped");
   if (!driver.wait(state->waiting, patience)) {
-    throw Error("TIMEOUT", patience.limit ? "no answer in the time given" : "the run cannot go on: nothing is left to run at this time");
+    throw Error("TIMEOUT", patience.limit
+                               ? "no answer in the time given"
+                               : "the run cannot go on: nothing is left to run at this time");
   }
   if (const auto* refusal = std::get_if<Refusal>(&state->answer)) throw_refusal(*refusal);
   return std::get<T>(std::move(state->answer));
@@ -69,17 +75,21 @@ std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
     throw Error("WORKFLOW_NOT_FOUND", "no workflow named \"" + spec.workflow + "\" is registered");
   }
   if (spec.input.size() > limits_.payload_bytes_max) {
-    throw Error("PAYLOAD_TOO_LARGE", "the input has " + std::to_string(spec.input.size()) + " bytes; the limit is " +
+    throw Error("PAYLOAD_TOO_LARGE", "the input has " + std::to_string(spec.input.size()) +
+                                         " bytes; the limit is " +
                                          std::to_string(limits_.payload_bytes_max));
   }
   if (!spec.typed) spec.input = type->normalise(spec.input);
-  engine::StartInput input{workspace_, std::move(spec.workflow), std::move(spec.input), {}, std::move(spec.options)};
+  engine::StartInput input{
+      workspace_, std::move(spec.workflow), std::move(spec.input), {}, std::move(spec.options)};
   if (input.options.key || input.options.run_id) {
-    input.fingerprint = idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
+    input.fingerprint =
+        idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
   }
-  auto started = call<engine::StartReply>(*driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
-    loop.start(input, std::move(reply), now);
-  });
+  auto started = call<engine::StartReply>(
+      *driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
+        loop.start(input, std::move(reply), now);
+      });
   return {std::move(started.id), started.created};
 }
 
@@ -127,7 +137,8 @@ std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) 
   const store::RunKey key = record(id).key;
   std::vector<store::StoredEntry> all;
   for (;;) {
-    auto page = value_or_throw(driver_->reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
+    auto page = value_or_throw(
+        driver_->reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
     const bool last = page.size() < journal_page;
     std::move(page.begin(), page.end(), std::back_inserter(all));
     if (last) return all;
@@ -164,48 +175,56 @@ detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis
 void WorkspaceClient::when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
                                 std::function<void(std::exception_ptr)> failed) {
   refuse_inside_workflow();
-  driver_->post([workspace = workspace_, id, then = std::move(then), failed = std::move(failed), &driver = *driver_](
-                    Loop& loop, TimePoint) {
-    loop.watch(workspace, id, [then, failed, &driver](std::variant<detail::RunEnd, Refusal> answer) {
-      // Not from inside the loop: what is resumed may call it.
-      driver.post([then, failed, answer = std::move(answer)](Loop&, TimePoint) {
-        if (const auto* refusal = std::get_if<Refusal>(&answer)) {
-          try {
-            throw_refusal(*refusal);
-          } catch (...) {
-            failed(std::current_exception());
-          }
-        } else {
-          then(std::get<detail::RunEnd>(answer));
-        }
-      });
-    });
+  driver_->post([workspace = workspace_, id, then = std::move(then), failed = std::move(failed),
+                 &driver = *driver_](Loop& loop, TimePoint) {
+    loop.watch(workspace, id,
+               [then, failed, &driver](std::variant<detail::RunEnd, Refusal> answer) {
+                 // Not from inside the loop: what is resumed may call it.
+                 driver.post([then, failed, answer = std::move(answer)](Loop&, TimePoint) {
+                   if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+                     try {
+                       throw_refusal(*refusal);
+                     } catch (...) {
+                       failed(std::current_exception());
+                     }
+                   } else {
+                     then(std::get<detail::RunEnd>(answer));
+                   }
+                 });
+               });
   });
 }
 
 void WorkspaceClient::cancel(const std::string& id, const CancelOptions& options) {
-  if (options.grace && *options.grace < Millis{0}) throw Error("VALIDATION_ERROR", "/grace: must not be negative");
-  call<std::monostate>(*driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
-    loop.cancel(workspace, id, options, std::move(reply), now);
-  });
+  if (options.grace && *options.grace < Millis{0})
+    throw Error("VALIDATION_ERROR", "/grace: must not be negative");
+  call<std::monostate>(
+      *driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+        loop.cancel(workspace, id, options, std::move(reply), now);
+      });
 }
 
 void WorkspaceClient::retry(const std::string& id, const RunOptions& options) {
-  call<std::monostate>(*driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
-    loop.retry(workspace, id, options, std::move(reply), now);
-  });
+  call<std::monostate>(
+      *driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+        loop.retry(workspace, id, options, std::move(reply), now);
+      });
 }
 
-std::string WorkspaceClient::fork(const std::string& id, std::uint64_t seq, const RunOptions& options) {
-  return call<std::string>(*driver_, {}, [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, auto reply) {
-    loop.fork(workspace, id, seq, options, std::move(reply), now);
-  });
+std::string WorkspaceClient::fork(const std::string& id, std::uint64_t seq,
+                                  const RunOptions& options) {
+  return call<std::string>(
+      *driver_, {},
+      [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, auto reply) {
+        loop.fork(workspace, id, seq, options, std::move(reply), now);
+      });
 }
 
 int WorkspaceClient::wake(const std::string& id, const RunOptions& options) {
-  return call<int>(*driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
-    loop.wake(workspace, id, options, std::move(reply), now);
-  });
+  return call<int>(*driver_, {},
+                   [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
+                     loop.wake(workspace, id, options, std::move(reply), now);
+                   });
 }
 
 }  // namespace semel::app

@@ -14,8 +14,8 @@ namespace semel::app {
 
 class WorkspaceClient final : public detail::ClientPort {
  public:
-  WorkspaceClient(std::shared_ptr<const engine::Registry> registry, std::shared_ptr<engine::Driver> driver,
-                  std::string workspace, Limits limits)
+  WorkspaceClient(std::shared_ptr<const engine::Registry> registry,
+                  std::shared_ptr<engine::Driver> driver, std::string workspace, Limits limits)
       : registry_(std::move(registry)),
         driver_(std::move(driver)),
         workspace_(std::move(workspace)),
@@ -25,7 +25,8 @@ class WorkspaceClient final : public detail::ClientPort {
   std::vector<std::string> list(const RunFilter& filter) override;
   detail::RunInfo look(const std::string& id) override;
   std::vector<Entry> journal(const std::string& id) override;
-  std::vector<std::string> stream(const std::string& id, const std::string& stream, std::uint64_t from) override;
+  std::vector<std::string> stream(const std::string& id, const std::string& stream,
+                                  std::uint64_t from) override;
   detail::RunEnd wait(const std::string& id, std::optional<Millis> limit) override;
   void when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
                  std::function<void(std::exception_ptr)> failed) override;
@@ -60,26 +61,35 @@ class StepClient final : public detail::ClientPort {
 
   std::vector<Entry> journal(const std::string& id) override { return inner_->journal(id); }
 
-  std::vector<std::string> stream(const std::string& id, const std::string& stream, std::uint64_t from) override {
+  std::vector<std::string> stream(const std::string& id, const std::string& stream,
+                                  std::uint64_t from) override {
     return inner_->stream(id, stream, from);
   }
 
-  detail::RunEnd wait(const std::string& id, std::optional<Millis> limit) override { return inner_->wait(id, limit); }
+  detail::RunEnd wait(const std::string& id, std::optional<Millis> limit) override {
+    return inner_->wait(id, limit);
+  }
 
   void when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
                  std::function<void(std::exception_ptr)> failed) override {
     inner_->when_over(id, std::move(then), std::move(failed));
   }
 
-  void cancel(const std::string& id, const CancelOptions& options) override { inner_->cancel(id, options); }
+  void cancel(const std::string& id, const CancelOptions& options) override {
+    inner_->cancel(id, options);
+  }
 
-  void retry(const std::string& id, const RunOptions& options) override { inner_->retry(id, options); }
+  void retry(const std::string& id, const RunOptions& options) override {
+    inner_->retry(id, options);
+  }
 
   std::string fork(const std::string& id, std::uint64_t seq, const RunOptions& options) override {
     return inner_->fork(id, seq, options);
   }
 
-  int wake(const std::string& id, const RunOptions& options) override { return inner_->wake(id, options); }
+  int wake(const std::string& id, const RunOptions& options) override {
+    return inner_->wake(id, options);
+  }
 
  private:
   std::shared_ptr<detail::ClientPort> inner_;

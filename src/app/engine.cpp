@@ -13,7 +13,8 @@ namespace semel {
 
 namespace {
 
-base::Result<engine::OpenedStore> with_reader(base::Result<std::unique_ptr<store::SqliteStore>> opened) {
+base::Result<engine::OpenedStore> with_reader(
+    base::Result<std::unique_ptr<store::SqliteStore>> opened) {
   if (!opened) return opened.error();
   auto reader = (*opened)->reader();
   if (!reader) return reader.error();
@@ -22,7 +23,9 @@ base::Result<engine::OpenedStore> with_reader(base::Result<std::unique_ptr<store
 
 /// In memory the database outlives the store, so that a crash in a test loses what a crash loses.
 engine::StoreFactory memory_stores() {
-  return [database = store::make_memory_database()] { return with_reader(store::SqliteStore::open(database)); };
+  return [database = store::make_memory_database()] {
+    return with_reader(store::SqliteStore::open(database));
+  };
 }
 
 engine::StoreFactory stores_of(const std::string& url) {
@@ -46,14 +49,16 @@ engine::LoopOptions loop_options(const EngineOptions& options) {
   return loop;
 }
 
-std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url, const EngineOptions& options) {
+std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
+                                                  const EngineOptions& options) {
   return std::make_unique<detail::EngineCore>(
       options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop = loop_options(options);
         driver.step_threads = options.step_threads;
         driver.log = [](std::string_view message) { spdlog::warn("semel: {}", message); };
-        auto opened = engine::ThreadedDriver::open(registry, stores_of(url), std::move(clients), std::move(driver));
+        auto opened = engine::ThreadedDriver::open(registry, stores_of(url), std::move(clients),
+                                                   std::move(driver));
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
         return std::unique_ptr<engine::Driver>(std::move(*opened));
       });
@@ -64,7 +69,8 @@ std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
       options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::LoopOptions loop = loop_options(options);
         loop.check_replay = true;
-        return std::make_unique<engine::InlineDriver>(registry, memory_stores(), std::move(clients), loop);
+        return std::make_unique<engine::InlineDriver>(registry, memory_stores(), std::move(clients),
+                                                      loop);
       });
 }
 
@@ -97,7 +103,9 @@ std::vector<Run> Client::runs(const RunFilter& filter) {
 
 Engine::Engine(std::string url, EngineOptions options) : Engine(threaded_core(url, options)) {}
 
-Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)) { connect(core_->port("default")); }
+Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)) {
+  connect(core_->port("default"));
+}
 
 Engine::~Engine() = default;
 
@@ -115,13 +123,13 @@ Engine::Engine(EngineOptions options) : semel::Engine(inline_core(options)) {}
 
 void Engine::run_until_idle() { inline_driver(core()).run_until_idle(); }
 
-void Engine::advance_by(std::chrono::nanoseconds duration) { inline_driver(core()).advance(duration); }
+void Engine::advance_by(std::chrono::nanoseconds duration) {
+  inline_driver(core()).advance(duration);
+}
 
 void Engine::crash() { inline_driver(core()).crash(); }
 
-TimePoint Engine::now() const {
-  return inline_driver(const_cast<Engine*>(this)->core()).now();
-}
+TimePoint Engine::now() const { return inline_driver(const_cast<Engine*>(this)->core()).now(); }
 
 }  // namespace testing
 

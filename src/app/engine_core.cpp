@@ -3,8 +3,9 @@
 namespace semel::detail {
 
 EngineCore::EngineCore(Limits limits, const MakeDriver& make_driver) : limits_(limits) {
-  driver_ = make_driver(*registry_, [this](const engine::StepJob& job) {
-    return std::make_shared<Client>(std::make_shared<app::StepClient>(port(job.workspace), job.step_id));
+  driver_ = make_driver(*registry_, [this](const std::string& workspace,
+                                           const std::string& step_id) {
+    return std::make_shared<Client>(std::make_shared<app::StepClient>(port(workspace), step_id));
   });
 }
 

@@ -55,7 +55,8 @@ Entry view(const store::StoredEntry& stored) {
   add_time(object, "at", arrival.at);
   if (!arrival.ops.empty()) {
     json::array ops;
-    for (const journal::Lost& lost : arrival.ops) ops.push_back({{"op", lost.op}, {"attempt", lost.attempt}});
+    for (const journal::Lost& lost : arrival.ops)
+      ops.push_back({{"op", lost.op}, {"attempt", lost.attempt}});
     object["ops"] = std::move(ops);
   }
   if (!decoded->requests.empty()) {

@@ -28,9 +28,10 @@ namespace detail {
 
 void throw_unless_completed(const std::string& id, const RunEnd& end) {
   if (end.status == RunStatus::completed) return;
-  if (end.status == RunStatus::cancelled) throw RunCancelledError("RUN_CANCELLED", "run " + id + " was cancelled");
-  throw RunFailedError("RUN_FAILED", "run " + id + " " + std::string(to_string(end.status)) + ": " + end.failure.code +
-                                         ": " + end.failure.message);
+  if (end.status == RunStatus::cancelled)
+    throw RunCancelledError("RUN_CANCELLED", "run " + id + " was cancelled");
+  throw RunFailedError("RUN_FAILED", "run " + id + " " + std::string(to_string(end.status)) + ": " +
+                                         end.failure.code + ": " + end.failure.message);
 }
 
 }  // namespace detail

@@ -72,7 +72,8 @@ void throw_step_failure(const Failure& failure) {
   }
   StepFailedError error("STEP_FAILED", "step \"" + failure.name + "\" failed after " +
                                            std::to_string(failure.attempts) +
-                                           (failure.attempts == 1 ? " attempt: " : " attempts: ") + failure.message);
+                                           (failure.attempts == 1 ? " attempt: " : " attempts: ") +
+                                           failure.message);
   error.name = failure.name;
   error.op = failure.op;
   error.attempts = static_cast<int>(failure.attempts);
@@ -84,8 +85,10 @@ void throw_step_failure(const Failure& failure) {
 void throw_run_failure(const Failure& failure) {
   if (failure.code == "RUN_CANCELLED") throw RunCancelledError("RUN_CANCELLED", failure.message);
   if (failure.code == "RUN_NOT_FOUND") throw RunNotFoundError("RUN_NOT_FOUND", failure.message);
-  if (failure.code == "IDEMPOTENCY_CONFLICT") throw IdempotencyConflictError(failure.code, failure.message);
-  if (failure.code == "RUN_ACTIVE" || failure.code == "RUN_FINISHED") throw Error(failure.code, failure.message);
+  if (failure.code == "IDEMPOTENCY_CONFLICT")
+    throw IdempotencyConflictError(failure.code, failure.message);
+  if (failure.code == "RUN_ACTIVE" || failure.code == "RUN_FINISHED")
+    throw Error(failure.code, failure.message);
   RunFailedError error("RUN_FAILED", failure.code + ": " + failure.message);
   error.op = failure.op;
   throw error;

@@ -23,7 +23,8 @@ void check_step(const std::string& name, const StepOptions& options) {
     refuse("delays must not be negative and the factor at least 1");
   }
   if (options.timeout && *options.timeout <= Millis{0}) refuse("a time-out must be positive");
-  if (options.mode == StepMode::at_most_once && retry.attempts != 1 && retry.attempts != Retry{}.attempts) {
+  if (options.mode == StepMode::at_most_once && retry.attempts != 1 &&
+      retry.attempts != Retry{}.attempts) {
     refuse("an at_most_once step has one attempt");
   }
 }

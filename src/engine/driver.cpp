@@ -8,42 +8,55 @@ namespace {
 
 class BodyHost final : public detail::StepHost {
  public:
-  BodyHost(const StepJob& job, Driver& driver, const StepClientFactory& clients)
-      : driver_(driver), run_(job.run), op_(job.op), attempt_(job.attempt), client_(clients(job)) {}
+  BodyHost(const StepJob& job, std::string step_id, Driver& driver,
+           const StepClientFactory& clients)
+      : driver_(driver),
+        clients_(clients),
+        run_(job.run),
+        op_(job.op),
+        attempt_(job.attempt),
+        workspace_(job.workspace),
+        step_id_(std::move(step_id)) {}
 
-  Client& client() override { return *client_; }
+  /// Most bodies never ask for it.
+  Client& client() override {
+    const std::lock_guard lock(mutex_);
+    if (!client_) client_ = clients_(workspace_, step_id_);
+    return *client_;
+  }
 
   void heartbeat(std::string progress) override {
-    driver_.post([run = run_, op = op_, attempt = attempt_, progress = std::move(progress)](Loop& loop, TimePoint now) {
-      loop.heartbeat(run, op, attempt, progress, now);
-    });
+    driver_.post(
+        [run = run_, op = op_, attempt = attempt_, progress = std::move(progress)](
+            Loop& loop, TimePoint now) { loop.heartbeat(run, op, attempt, progress, now); });
   }
 
  private:
   Driver& driver_;
+  const StepClientFactory& clients_;
   store::RunKey run_;
   std::string op_;
   std::uint32_t attempt_;
+  std::string workspace_;
+  std::string step_id_;
+  std::mutex mutex_;
   std::shared_ptr<Client> client_;
 };
 
-StepContext context_of(const StepJob& job, Driver& driver, const StepClientFactory& clients) {
+StepContext context_of(StepJob& job, Driver& driver, const StepClientFactory& clients) {
   StepContext context;
-  context.id = job.step_id;
-  context.run_id = job.run_id;
+  context.id = std::move(job.step_id);
+  context.run_id = std::move(job.run_id);
   context.attempt = static_cast<int>(job.attempt);
   context.deadline = job.deadline;
   context.stop = job.stop.get_token();
   if (!job.progress.empty()) context.progress = value::from_text(job.progress);
-  context.host = std::make_shared<BodyHost>(job, driver, clients);
+  context.host = std::make_shared<BodyHost>(job, context.id, driver, clients);
   return context;
 }
 
-void post_outcome(const StepJob& job, Driver& driver, StepOutcome outcome) {
-  driver.post([run = job.run, op = job.op, attempt = job.attempt, outcome = std::move(outcome)](
-                  Loop& loop, TimePoint now) mutable {
-    loop.step_finished(run, op, attempt, std::move(outcome), now);
-  });
+void post_outcome(StepJob& job, Driver& driver, StepOutcome outcome) {
+  driver.post(StepFinished{job.run, std::move(job.op), job.attempt, std::move(outcome)});
 }
 
 detail::Detached run_detached(StepJob job, Driver& driver, StepContext context) {
@@ -59,6 +72,15 @@ detail::Detached run_detached(StepJob job, Driver& driver, StepContext context) 
 }
 
 }  // namespace
+
+void feed(Loop& loop, Input& input, TimePoint now) {
+  if (auto* finished = std::get_if<StepFinished>(&input)) {
+    loop.step_finished(finished->run, finished->op, finished->attempt, std::move(finished->outcome),
+                       now);
+  } else {
+    std::get<Call>(input)(loop, now);
+  }
+}
 
 void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients) {
   const StepContext context = context_of(job, driver, clients);

@@ -33,10 +33,21 @@ struct Patience {
   bool run_steps = false;  ///< a result is waited for, not just a commit
 };
 
+/// An attempt came back: the most common input, so it costs no closure.
+struct StepFinished {
+  store::RunKey run = 0;
+  std::string op;
+  std::uint32_t attempt = 0;
+  StepOutcome outcome;
+};
+
+using Call = std::function<void(Loop&, TimePoint now)>;
+using Input = std::variant<StepFinished, Call>;
+
+void feed(Loop& loop, Input& input, TimePoint now);
+
 class Driver {
  public:
-  using Input = std::function<void(Loop&, TimePoint now)>;
-
   virtual ~Driver() = default;
 
   /// From any thread; inputs are fed in the order they come. False once it has stopped: nobody will look at it.
@@ -61,7 +72,8 @@ struct OpenedStore {
 using StoreFactory = std::function<base::Result<OpenedStore>()>;
 
 /// Makes the client that a step body is given.
-using StepClientFactory = std::function<std::shared_ptr<Client>(const StepJob& job)>;
+using StepClientFactory = std::function<std::shared_ptr<Client>(const std::string& workspace,
+                                                                const std::string& step_id)>;
 
 /// Runs a blocking body on this thread and posts what came of it.
 void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients);

@@ -34,7 +34,8 @@ void free_frame(void* frame, std::size_t size) noexcept {
 }
 
 void throw_awaited_twice() {
-  throw Error("VALIDATION_ERROR", "an operation is awaited once: this one was awaited or moved from before");
+  throw Error("VALIDATION_ERROR",
+              "an operation is awaited once: this one was awaited or moved from before");
 }
 
 void throw_empty_race() { throw Error("VALIDATION_ERROR", "a race needs at least one operation"); }
@@ -146,7 +147,8 @@ void Frame::deliver(const Arrival& arrival, const journal::RunState& before, Tim
       // Only the first one is thrown; later ones can but shorten the grace.
       if (!std::exchange(cancelling_, true)) {
         if (auto* point = root_->promise().suspended_at) {
-          point->interrupt(std::make_exception_ptr(CancelledError("CANCELLED", "the run is being cancelled")));
+          point->interrupt(
+              std::make_exception_ptr(CancelledError("CANCELLED", "the run is being cancelled")));
         }
       }
       break;
@@ -189,7 +191,8 @@ void Frame::finish() {
   }
   if (cancelling_) {
     end = request_of(RequestKind::cancelled, "");
-    end.failure = journal::Failure{.code = "RUN_CANCELLED", .message = "cancelled", .details = {}, .name = {}, .op = {}};
+    end.failure = journal::Failure{
+        .code = "RUN_CANCELLED", .message = "cancelled", .details = {}, .name = {}, .op = {}};
   }
   ask(end);
 }
@@ -201,9 +204,8 @@ void Frame::expect(std::span<const Request> requests) {
 
 void Frame::expect_no_more() {
   // Versions are found by name; code that no longer asks for one has not diverged.
-  const auto left = std::ranges::find_if(expected_, [](const Request& request) {
-    return request.kind != RequestKind::version;
-  });
+  const auto left = std::ranges::find_if(
+      expected_, [](const Request& request) { return request.kind != RequestKind::version; });
   if (left != expected_.end() && !divergence_) diverge(describe_request(*left), "nothing more");
   expected_ = {};
   replaying_ = false;
@@ -219,7 +221,8 @@ bool Frame::ask(Request& request) {
     asked_.push_back(request);
     return true;
   }
-  while (!expected_.empty() && expected_.front().kind == RequestKind::version) expected_ = expected_.subspan(1);
+  while (!expected_.empty() && expected_.front().kind == RequestKind::version)
+    expected_ = expected_.subspan(1);
   if (expected_.empty()) {
     diverge("nothing more", describe_request(request));
     return false;
@@ -235,7 +238,8 @@ bool Frame::ask(Request& request) {
   return true;
 }
 
-void Frame::attach(const std::string& op, detail::Leaf& leaf, std::unique_ptr<detail::StepSpec> step) {
+void Frame::attach(const std::string& op, detail::Leaf& leaf,
+                   std::unique_ptr<detail::StepSpec> step) {
   attachments_.push_back({op, &leaf, std::move(step)});
 }
 
@@ -261,7 +265,8 @@ void Frame::ask_step(detail::Leaf& leaf, const std::string& op, detail::StepSpec
   if (ask(request)) attach(op, leaf, std::make_unique<detail::StepSpec>(std::move(spec)));
 }
 
-void Frame::ask_sleep(detail::Leaf& leaf, const std::string& op, std::chrono::nanoseconds duration) {
+void Frame::ask_sleep(detail::Leaf& leaf, const std::string& op,
+                      std::chrono::nanoseconds duration) {
   ask_sleep_until(leaf, op, now_ + std::max(duration, std::chrono::nanoseconds{0}));
 }
 
@@ -274,7 +279,8 @@ void Frame::ask_sleep_until(detail::Leaf& leaf, const std::string& op, TimePoint
 void Frame::ask_child(detail::Leaf& leaf, const std::string& op, detail::ChildSpec spec) {
   if (spec.workflow.empty()) spec.workflow = registry_.name_of(spec.function);
   check_size("the child's input", spec.input);
-  Request request = request_of(spec.wait ? RequestKind::child : RequestKind::spawn, op, spec.workflow);
+  Request request =
+      request_of(spec.wait ? RequestKind::child : RequestKind::spawn, op, spec.workflow);
   const bool live = !replaying_;
   if (!ask(request)) return;
   attach(op, leaf);
@@ -311,7 +317,8 @@ bool Frame::ask_random(const std::string& op, std::uint64_t& answer) {
 }
 
 bool Frame::ask_version(const std::string& name, int min, int max, int& answer) {
-  if (min > max) throw Error("VALIDATION_ERROR", "version \"" + name + "\": the minimum is above the maximum");
+  if (min > max)
+    throw Error("VALIDATION_ERROR", "version \"" + name + "\": the minimum is above the maximum");
   if (divergence_) return false;
   auto known = std::ranges::find(versions_, name, &std::pair<std::string, int>::first);
   if (known == versions_.end()) {
@@ -337,9 +344,11 @@ bool Frame::ask_version(const std::string& name, int min, int max, int& answer) 
   return true;
 }
 
-bool Frame::ask_attribute(const std::string& op, const std::string& name, const std::string& value) {
+bool Frame::ask_attribute(const std::string& op, const std::string& name,
+                          const std::string& value) {
   if (name.empty() || name.size() > 255 || value.size() > 1024) {
-    throw Error("VALIDATION_ERROR", "an attribute has a name of 1 to 255 bytes and a value of at most 1024");
+    throw Error("VALIDATION_ERROR",
+                "an attribute has a name of 1 to 255 bytes and a value of at most 1024");
   }
   Request request = request_of(RequestKind::attribute, op, name);
   request.value = value::encode(value);
@@ -371,7 +380,9 @@ void Frame::ready(detail::Resumable& resumable) { ready_.push_back(&resumable); 
 
 void Frame::unready(detail::Resumable& resumable) noexcept { std::erase(ready_, &resumable); }
 
-void Frame::keep_running(std::unique_ptr<detail::Kept> branch) { unwatched_.push_back(std::move(branch)); }
+void Frame::keep_running(std::unique_ptr<detail::Kept> branch) {
+  unwatched_.push_back(std::move(branch));
+}
 
 void Frame::bury(std::unique_ptr<detail::Kept> branch) { buried_.push_back(std::move(branch)); }
 
@@ -381,7 +392,8 @@ void Frame::release_buried() {
 
 void Frame::check_size(const char* what, const std::string& json) const {
   if (json.size() <= limits_.payload_bytes_max) return;
-  throw Error("PAYLOAD_TOO_LARGE", std::string(what) + " has " + std::to_string(json.size()) + " bytes; the limit is " +
+  throw Error("PAYLOAD_TOO_LARGE", std::string(what) + " has " + std::to_string(json.size()) +
+                                       " bytes; the limit is " +
                                        std::to_string(limits_.payload_bytes_max));
 }
 

@@ -54,6 +54,7 @@ class Frame final : public detail::Frame {
   void expect(std::span<const journal::Request> requests);
   /// Everything recorded must have been asked for by now. Back to live.
   void expect_no_more();
+
   bool is_replaying() const { return replaying_; }
 
   const std::optional<Divergence>& divergence() const { return divergence_; }
@@ -89,7 +90,8 @@ class Frame final : public detail::Frame {
   };
 
   void ask_step(detail::Leaf& leaf, const std::string& op, detail::StepSpec spec) override;
-  void ask_sleep(detail::Leaf& leaf, const std::string& op, std::chrono::nanoseconds duration) override;
+  void ask_sleep(detail::Leaf& leaf, const std::string& op,
+                 std::chrono::nanoseconds duration) override;
   void ask_sleep_until(detail::Leaf& leaf, const std::string& op, TimePoint until) override;
   void ask_child(detail::Leaf& leaf, const std::string& op, detail::ChildSpec spec) override;
   void ask_result(detail::Leaf& leaf, const std::string& op, const std::string& run_id) override;
@@ -97,7 +99,8 @@ class Frame final : public detail::Frame {
   bool ask_uuid(const std::string& op, std::string& answer) override;
   bool ask_random(const std::string& op, std::uint64_t& answer) override;
   bool ask_version(const std::string& name, int min, int max, int& answer) override;
-  bool ask_attribute(const std::string& op, const std::string& name, const std::string& value) override;
+  bool ask_attribute(const std::string& op, const std::string& name,
+                     const std::string& value) override;
   bool ask_emit(const std::string& op, const std::string& stream, std::string value) override;
   void abandon(detail::Leaf& leaf) override;
   void forget(detail::Leaf& leaf) noexcept override;
@@ -109,7 +112,8 @@ class Frame final : public detail::Frame {
   /// Live: appends the request. On replay: compares it and fills in the recorded values. False: diverged.
   bool ask(journal::Request& request);
   void diverge(std::string recorded, std::string asked);
-  void attach(const std::string& op, detail::Leaf& leaf, std::unique_ptr<detail::StepSpec> step = nullptr);
+  void attach(const std::string& op, detail::Leaf& leaf,
+              std::unique_ptr<detail::StepSpec> step = nullptr);
   void settle(const std::string& op, detail::Settlement settlement);
   void pump();
   void finish();

@@ -40,9 +40,9 @@ void InlineDriver::crash() {
 void InlineDriver::commit_all() {
   while (!inputs_.empty() || loop_->has_batch()) {
     while (!inputs_.empty()) {
-      const Input input = std::move(inputs_.front());
+      Input input = std::move(inputs_.front());
       inputs_.pop_front();
-      input(*loop_, now());
+      feed(*loop_, input, now());
     }
     if (!loop_->has_batch()) continue;
     Batch batch = loop_->take_batch();

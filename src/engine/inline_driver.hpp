@@ -10,7 +10,8 @@ namespace semel::engine {
 
 class InlineDriver final : public Driver, Host {
  public:
-  InlineDriver(const Registry& registry, StoreFactory stores, StepClientFactory clients, LoopOptions options);
+  InlineDriver(const Registry& registry, StoreFactory stores, StepClientFactory clients,
+               LoopOptions options);
   ~InlineDriver() override;
 
   bool post(Input input) override {
@@ -20,8 +21,11 @@ class InlineDriver final : public Driver, Host {
 
   /// Commits what was asked for; with `run_steps` also runs whatever can run at this time.
   bool wait(Waiting& waiting, const Patience& patience) override;
+
   void start_workers() override {}
+
   void stop() override {}
+
   store::Reader& reader() override { return *store_.reader; }
 
   void run_until_idle();
@@ -29,6 +33,7 @@ class InlineDriver final : public Driver, Host {
   void advance(std::chrono::nanoseconds duration);
   /// Memory is lost, what was committed is not; the next call goes on from there.
   void crash();
+
   TimePoint now() const { return clock_.now(); }
 
  private:
@@ -36,7 +41,9 @@ class InlineDriver final : public Driver, Host {
   void commit_all();
   bool run_one_step();
   void tick_if_due();
+
   void run_step(StepJob job) override { jobs_.push_back(std::move(job)); }
+
   void report(std::string_view) override {}
 
   const Registry& registry_;

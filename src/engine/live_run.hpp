@@ -24,15 +24,17 @@ struct LiveRun {
   std::string instance;
   const detail::WorkflowType* type = nullptr;
   std::optional<TimePoint> deadline;
-  store::Status row_status = store::Status::running;  ///< what the store has, or will have once the batch is committed
+  store::Status row_status =
+      store::Status::running;  ///< what the store has, or will have once the batch is committed
   journal::RunState state;
   std::unique_ptr<Frame> frame;  ///< null until replayed
   int uncommitted = 0;           ///< entries handed to the store and not answered yet
   bool blocked = false;          ///< the store decides something: whatever arrives waits
   bool dropped = false;          ///< no longer ours: late answers and results are ignored
   std::int64_t inbox_seen = 0;   ///< items up to this one have been taken
-  std::vector<std::function<void()>> deferred;             ///< what arrived while blocked
-  std::vector<std::pair<std::string, std::string>> progress;  ///< op, JSON: what the attempt before reported
+  std::vector<std::function<void()>> deferred;  ///< what arrived while blocked
+  std::vector<std::pair<std::string, std::string>>
+      progress;  ///< op, JSON: what the attempt before reported
   std::size_t charged_bytes = 0;
   std::list<LiveRun*>::iterator idle_position;
   bool is_idle = false;

@@ -26,9 +26,9 @@ Loop::Loop(const Registry& registry, base::Random& random, Host& host, LoopOptio
 
 Loop::~Loop() {
   // Whoever drives the loop has made sure that no body runs any more; what it never heard back from is let go here.
-  for (auto& [key, body] : bodies_) {
+  bodies_.for_each([](Body& body) {
     if (body.run->frame) body.run->frame->bodies_in_flight = 0;
-  }
+  });
 }
 
 void Loop::open(TimePoint now) {
@@ -62,7 +62,7 @@ void Loop::start_workers(TimePoint now) {
 
 void Loop::begin_stop() { stopping_ = true; }
 
-bool Loop::is_drained() const { return stopping_ && bodies_.empty() && !has_batch(); }
+bool Loop::is_drained() const { return stopping_ && bodies_.size() == 0 && !has_batch(); }
 
 void Loop::close() {
   submit(store::NodeWell{.closed = true}, [](Answer&) {});
@@ -70,13 +70,15 @@ void Loop::close() {
 
 void Loop::dismiss_watchers() {
   for (auto& [key, replies] : std::exchange(watchers_, {})) {
-    for (auto& reply : replies) reply(Refusal{"ENGINE_STOPPED", "the engine was stopped while waiting for the run", ""});
+    for (auto& reply : replies)
+      reply(Refusal{"ENGINE_STOPPED", "the engine was stopped while waiting for the run", ""});
   }
 }
 
 Batch Loop::take_batch() {
   ++counters_.batches;
   counters_.commands += outgoing_.commands.size();
+  last_batch_ = outgoing_.commands.size();
   return std::exchange(outgoing_, {});
 }
 
@@ -84,16 +86,44 @@ void Loop::committed(Batch batch, base::Result<std::vector<Answer>> answers, Tim
   now_ = now;
   if (!answers) {
     const base::Fault fault = answers.error();
-    for (auto& continuation : batch.continuations) {
-      if (continuation.failed) continuation.failed(fault);
-    }
+    fail(batch, fault);
     lose_store(fault);
     return;
   }
   SEMEL_ASSERT(answers->size() == batch.continuations.size());
-  for (std::size_t i = 0; i < answers->size(); ++i) batch.continuations[i].answered((*answers)[i]);
+  for (std::size_t i = 0; i < answers->size(); ++i) go_on(batch.continuations[i], (*answers)[i]);
   top_up_keys();
   evict_over_budget();
+}
+
+void Loop::fail(Batch& batch, const base::Fault& fault) {
+  for (auto& continuation : batch.continuations) {
+    if (continuation.written) continuation.written(false);
+    if (continuation.failed) continuation.failed(fault);
+  }
+}
+
+void Loop::go_on(Batch::Continuation& continuation, Answer& answer) {
+  if (!continuation.run) {
+    continuation.answered(answer);
+    return;
+  }
+  if (continuation.written) continuation.written(std::holds_alternative<store::Advanced>(answer));
+  entry_committed(continuation.run, continuation.entry, answer);
+}
+
+void Loop::submit_entry(store::AdvanceRun command, const RunPtr& run, journal::Entry entry,
+                        std::function<void(bool)> written) {
+  if (lost_) {
+    if (written) written(false);
+    return;
+  }
+  if (outgoing_.commands.empty()) {
+    outgoing_.commands.reserve(last_batch_);
+    outgoing_.continuations.reserve(last_batch_);
+  }
+  outgoing_.commands.emplace_back(std::move(command));
+  outgoing_.continuations.push_back({run, std::move(entry), std::move(written), {}, {}});
 }
 
 void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
@@ -103,7 +133,7 @@ void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
     return;
   }
   outgoing_.commands.push_back(std::move(command));
-  outgoing_.continuations.push_back({std::move(answered), std::move(failed)});
+  outgoing_.continuations.push_back({nullptr, {}, {}, std::move(answered), std::move(failed)});
 }
 
 /// Memory ran ahead of a commit of which nobody knows whether it happened: the store is read anew before anything is
@@ -112,9 +142,7 @@ void Loop::lose_store(const base::Fault& fault) {
   host_.report("the store was lost: " + fault.message);
   lost_ = true;
   Batch unsent = std::exchange(outgoing_, {});
-  for (auto& continuation : unsent.continuations) {
-    if (continuation.failed) continuation.failed(fault);
-  }
+  fail(unsent, fault);
   for (auto& [key, run] : live_) {
     uncounted_.insert(key);
     run->dropped = true;
@@ -131,7 +159,8 @@ void Loop::lose_store(const base::Fault& fault) {
   finding_due_ = false;
   for (auto& action : std::exchange(before_open_, {})) action();
   for (auto& [key, replies] : std::exchange(watchers_, {})) {
-    for (auto& reply : replies) reply(Refusal{"STORE_UNAVAILABLE", "the store was lost while waiting", ""});
+    for (auto& reply : replies)
+      reply(Refusal{"STORE_UNAVAILABLE", "the store was lost while waiting", ""});
   }
 }
 
@@ -148,14 +177,13 @@ void Loop::drop(const RunPtr& run) {
   frame_bytes_ -= run->charged_bytes;
   run->charged_bytes = 0;
   run->deferred.clear();
+  bodies_.forget(run->key);
   live_.erase(run->key);
 }
 
 /// A run has ended, wherever that was decided: what is under way for it is asked to stop and not awaited.
 void Loop::over(RunKey key, const detail::RunEnd& end) {
-  for (auto body = bodies_.lower_bound({key, ""}); body != bodies_.end() && body->first.first == key; ++body) {
-    body->second.stop.request_stop();
-  }
+  bodies_.for_each_of(key, [](Body& body) { body.stop.request_stop(); });
   if (const RunPtr run = live(key)) drop(run);
   suspect_progress(key, true);
   notify_watchers(key, end);
@@ -190,7 +218,8 @@ void Loop::top_up_keys() {
 }
 
 std::unique_ptr<Frame> Loop::new_frame() const {
-  return std::make_unique<Frame>(registry_, random_, FrameLimits{options_.limits.payload_bytes_max});
+  return std::make_unique<Frame>(registry_, random_,
+                                 FrameLimits{options_.limits.payload_bytes_max});
 }
 
 /// Called whenever a run may have come to rest: charges its memory and lines it up for eviction.
@@ -222,7 +251,8 @@ void Loop::check_by_replay(const RunPtr& run) {
   const auto* diverged = std::get_if<Divergence>(&again);
   const bool asks_more = diverged == nullptr && !std::get<Replayed>(again).fresh.empty();
   if (diverged == nullptr && !asks_more) return;
-  const std::string message = diverged != nullptr ? diverged->message() : "recorded: nothing more; asked: more";
+  const std::string message =
+      diverged != nullptr ? diverged->message() : "recorded: nothing more; asked: more";
   mark(run->key, run->state.next, store::Status::diverged,
        {.code = "RUN_DIVERGED", .message = message, .details = {}, .name = {}, .op = {}});
 }

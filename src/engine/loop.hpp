@@ -8,6 +8,7 @@
 
 #include "base/random.hpp"
 #include "base/result.hpp"
+#include "engine/bodies.hpp"
 #include "engine/frame.hpp"
 #include "engine/live_run.hpp"
 #include "engine/registry.hpp"
@@ -89,10 +90,16 @@ struct Batch {
 
  private:
   friend class Loop;
+
+  /// What happens next. An entry of a live run is by far the most common, so it costs no closure.
   struct Continuation {
+    std::shared_ptr<LiveRun> run;
+    journal::Entry entry;
+    std::function<void(bool)> written;
     std::function<void(store::Answer&)> answered;
     std::function<void(const base::Fault&)> failed;
   };
+
   std::vector<Continuation> continuations;
 };
 
@@ -126,19 +133,23 @@ class Loop {
   // ---------------------------------------------------------------------------------------------- calls
 
   void start(StartInput input, Reply<StartReply> reply, TimePoint now);
-  void cancel(std::string workspace, std::string id, CancelOptions options, Reply<std::monostate> reply, TimePoint now);
-  void retry(std::string workspace, std::string id, RunOptions options, Reply<std::monostate> reply, TimePoint now);
-  void fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options, Reply<std::string> reply,
+  void cancel(std::string workspace, std::string id, CancelOptions options,
+              Reply<std::monostate> reply, TimePoint now);
+  void retry(std::string workspace, std::string id, RunOptions options, Reply<std::monostate> reply,
+             TimePoint now);
+  void fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options,
+            Reply<std::string> reply, TimePoint now);
+  void wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply,
             TimePoint now);
-  void wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply, TimePoint now);
   /// Answers once the run is over, dead or diverged.
   void watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply);
 
   // ---------------------------------------------------------------------------------------------- events
 
-  void step_finished(store::RunKey run, const std::string& op, std::uint32_t attempt, StepOutcome outcome,
-                     TimePoint now);
-  void heartbeat(store::RunKey run, const std::string& op, std::uint32_t attempt, std::string progress, TimePoint now);
+  void step_finished(store::RunKey run, const std::string& op, std::uint32_t attempt,
+                     StepOutcome outcome, TimePoint now);
+  void heartbeat(store::RunKey run, const std::string& op, std::uint32_t attempt,
+                 std::string progress, TimePoint now);
   /// A workflow was registered: runs that waited for it go on.
   void workflow_added(const std::string& name);
   /// Time has passed.
@@ -149,32 +160,24 @@ class Loop {
   // ---------------------------------------------------------------------------------------------- batches
 
   bool has_batch() const { return !outgoing_.commands.empty(); }
+
   Batch take_batch();
   /// The answers, or why there are none: then everything in memory is in doubt and dropped, callers are told
   /// STORE_UNAVAILABLE, and nothing goes on before `open`.
   void committed(Batch batch, base::Result<std::vector<store::Answer>> answers, TimePoint now);
+
   bool is_store_lost() const { return lost_; }
 
   const LoopCounters& counters() const { return counters_; }
+
   std::size_t live_runs() const { return live_.size(); }
+
   std::size_t bodies_in_flight() const { return bodies_.size(); }
+
   std::size_t frame_bytes() const { return frame_bytes_; }
 
  private:
   using RunPtr = std::shared_ptr<LiveRun>;
-
-  /// An attempt whose body has been handed out and has not come back.
-  struct Body {
-    std::uint32_t attempt = 0;
-    std::stop_source stop;
-    RunPtr run;  ///< kept with its coroutines whatever happens to the run: the body may refer to them
-    std::optional<std::chrono::nanoseconds> timeout;
-    TimePoint deadline = TimePoint::max();
-    bool superseded = false;  ///< timed out: its result is late; the next attempt waits for it to return
-    bool next_waits = false;  ///< … and is due
-  };
-
-  using BodyKey = std::pair<store::RunKey, std::string>;
 
   struct HeldResult {
     store::RunKey run = 0;
@@ -193,6 +196,10 @@ class Loop {
   };
 
   // loop.cpp
+  void go_on(Batch::Continuation& continuation, store::Answer& answer);
+  void fail(Batch& batch, const base::Fault& fault);
+  void submit_entry(store::AdvanceRun command, const RunPtr& run, journal::Entry entry,
+                    std::function<void(bool)> written);
   void submit(store::Command command, std::function<void(store::Answer&)> answered,
               std::function<void(const base::Fault&)> failed = {});
   void lose_store(const base::Fault& fault);
@@ -210,7 +217,8 @@ class Loop {
   // loop_drive.cpp: entries of live runs
   void transition(const RunPtr& run, journal::Arrival arrival, EntryExtra extra = {});
   void write(const RunPtr& run, journal::Entry entry, EntryExtra extra = {});
-  store::Changes apply_entry(LiveRun& run, const journal::Entry& entry, const std::vector<detail::ChildSpec>& children);
+  store::Changes apply_entry(LiveRun& run, const journal::Entry& entry,
+                             const std::vector<detail::ChildSpec>& children);
   void entry_committed(const RunPtr& run, const journal::Entry& entry, store::Answer& answer);
   void after_commit(const RunPtr& run, const journal::Entry& entry, store::Effects& effects);
   void apply_outcomes(const RunPtr& run, const std::vector<std::string>& outcomes);
@@ -228,7 +236,10 @@ class Loop {
   // loop_steps.cpp
   void begin_attempt(const RunPtr& run, const std::string& op);
   void hand_out(const RunPtr& run, const std::string& op);
-  void attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt, StepOutcome outcome);
+  void attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt,
+                    StepOutcome outcome);
+  void write_attempt(const RunPtr& run, const std::string& op, std::uint32_t attempt,
+                     StepOutcome& outcome);
   void expire_bodies();
   std::chrono::nanoseconds backoff(const Retry& retry, std::uint32_t failures);
 
@@ -256,7 +267,8 @@ class Loop {
   void with_run(std::string workspace, std::string id, std::function<void(store::RunLoaded*)> found,
                 std::function<void(const base::Fault&)> failed);
   void reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& reply);
-  void fork_from(const store::RunLoaded& loaded, std::uint64_t seq, const Reply<std::string>& reply);
+  void fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
+                 const Reply<std::string>& reply);
 
   const Registry& registry_;
   base::Random& random_;
@@ -268,7 +280,8 @@ class Loop {
 
   Batch outgoing_;
   bool opened_ = false;
-  std::vector<std::function<void()>> before_open_;  ///< starts that came before there were keys for them
+  std::vector<std::function<void()>>
+      before_open_;  ///< starts that came before there were keys for them
   bool lost_ = false;
   bool workers_ = false;
   bool stopping_ = false;
@@ -277,10 +290,11 @@ class Loop {
   store::RunKey keys_end_ = 0;
   bool reserving_ = false;
   std::optional<std::pair<store::RunKey, store::RunKey>> spare_keys_;
+  std::size_t last_batch_ = 0;
 
   std::unordered_map<store::RunKey, RunPtr> live_;
   std::unordered_map<store::RunKey, std::vector<std::function<void(const RunPtr&)>>> loading_;
-  std::map<BodyKey, Body> bodies_;
+  Bodies bodies_;
   std::vector<HeldResult> held_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::unordered_map<store::RunKey, std::vector<Reply<detail::RunEnd>>> watchers_;
@@ -292,12 +306,14 @@ class Loop {
   std::optional<TimePoint> next_due_;
   bool finding_due_ = false;
   std::optional<TimePoint> next_sweep_;
-  std::optional<TimePoint> well_at_;  ///< when this process has lived long enough to be no part of a crash loop
+  std::optional<TimePoint>
+      well_at_;  ///< when this process has lived long enough to be no part of a crash loop
 
   bool unclean_ = false;  ///< the process before this one crashed: attempts it lost count
   bool careful_ = false;  ///< several did in a row: everything is counted before it runs
-  std::unordered_set<store::RunKey> uncounted_;  ///< were live when the store was lost: not the fault of a crash
-  std::unordered_set<store::RunKey> counted_;    ///< counted once in this life already
+  std::unordered_set<store::RunKey>
+      uncounted_;  ///< were live when the store was lost: not the fault of a crash
+  std::unordered_set<store::RunKey> counted_;  ///< counted once in this life already
   std::deque<std::function<void()>> suspects_;
   std::optional<store::RunKey> suspect_;
   TimePoint suspect_since_{};

@@ -93,7 +93,11 @@ void Loop::transition(const RunPtr& run, Arrival arrival, EntryExtra extra) {
   if (run->frame->divergence()) {
     // Only a version outside of what the code knows can do this to a live run.
     mark(run->key, run->state.next, Status::diverged,
-         {.code = "RUN_DIVERGED", .message = run->frame->divergence()->message(), .details = {}, .name = {}, .op = {}});
+         {.code = "RUN_DIVERGED",
+          .message = run->frame->divergence()->message(),
+          .details = {},
+          .name = {},
+          .op = {}});
     return;
   }
   write(run, std::move(entry), std::move(extra));
@@ -108,7 +112,9 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
         .code = "JOURNAL_TOO_LARGE",
         .message = "the run's journal has reached its limit of " +
                    std::to_string(options_.limits.journal_entries_max) + " entries",
-        .details = {}, .name = {}, .op = {}};
+        .details = {},
+        .name = {},
+        .op = {}};
     children.clear();
   }
   store::AdvanceRun advance;
@@ -121,24 +127,17 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   if (options_.check_replay) run->entries.push_back(advance.entries.back());
   run->blocked = !advance.changes.children.empty() || !advance.changes.waits.empty();
   ++run->uncommitted;
-  auto failed = [written = extra.written](const base::Fault&) {
-    if (written) written(false);
-  };
-  submit(
-      std::move(advance),
-      [this, run, entry = std::move(entry), written = std::move(extra.written)](Answer& answer) {
-        if (written) written(std::holds_alternative<store::Advanced>(answer));
-        entry_committed(run, entry, answer);
-      },
-      std::move(failed));
+  submit_entry(std::move(advance), run, std::move(entry), std::move(extra.written));
 }
 
 /// Applies the entry to the run's state and says what else it changes.
-store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry, const std::vector<detail::ChildSpec>& children) {
+store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry,
+                                 const std::vector<detail::ChildSpec>& children) {
   store::Changes changes;
   const auto clear = [&](const std::string& op) {
     const Operation* operation = run.state.find(op);
-    if (operation != nullptr && has_timer(*operation)) changes.timers_cleared.push_back(timer_of(run, *operation));
+    if (operation != nullptr && has_timer(*operation))
+      changes.timers_cleared.push_back(timer_of(run, *operation));
   };
   const auto set = [&](Timer timer) {
     note_timer(timer.due);
@@ -148,7 +147,8 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry, const std::ve
   const Arrival& arrival = entry.arrival;
   switch (arrival.kind) {
     case ArrivalKind::started:
-      if (run.row_status == Status::pending) changes.timers_cleared.push_back({run.key, TimerKind::start, "", {}});
+      if (run.row_status == Status::pending)
+        changes.timers_cleared.push_back({run.key, TimerKind::start, "", {}});
       break;
     case ArrivalKind::timer_fired:
     case ArrivalKind::retry_due:
@@ -162,7 +162,8 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry, const std::ve
       break;
     case ArrivalKind::cancel_requested:
       if (run.state.grace_until && arrival.at >= *run.state.grace_until) break;
-      if (run.state.grace_until) changes.timers_cleared.push_back({run.key, TimerKind::grace, "", *run.state.grace_until});
+      if (run.state.grace_until)
+        changes.timers_cleared.push_back({run.key, TimerKind::grace, "", *run.state.grace_until});
       set({run.key, TimerKind::grace, "", arrival.at});
       break;
     default:
@@ -179,7 +180,9 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry, const std::ve
       case RequestKind::abandon: {
         clear(request.op);
         // Asked for and dropped in one go: it was never set.
-        std::erase_if(changes.timers_set, [&](const Timer& timer) { return timer.op == request.op && timer.kind != TimerKind::grace; });
+        std::erase_if(changes.timers_set, [&](const Timer& timer) {
+          return timer.op == request.op && timer.kind != TimerKind::grace;
+        });
         const Operation* operation = run.state.find(request.op);
         if (operation != nullptr &&
             (operation->kind == RequestKind::child || operation->kind == RequestKind::result_of)) {
@@ -188,7 +191,8 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry, const std::ve
         break;
       }
       case RequestKind::attribute:
-        changes.attributes.emplace_back(request.name, value::decode<std::string>(request.value, value::Mode::journal));
+        changes.attributes.emplace_back(
+            request.name, value::decode<std::string>(request.value, value::Mode::journal));
         break;
       case RequestKind::child:
       case RequestKind::spawn: {
@@ -247,7 +251,8 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
     apply_outcomes(run, effects.outcomes);
   }
   release(run, entry);
-  if (options_.check_replay && run->frame && run->uncommitted == 0 && !run->blocked) check_by_replay(run);
+  if (options_.check_replay && run->frame && run->uncommitted == 0 && !run->blocked)
+    check_by_replay(run);
   run_deferred(run);
   settle_memory(run);
 }
@@ -260,7 +265,8 @@ void Loop::apply_outcomes(const RunPtr& run, const std::vector<std::string>& out
     if (options_.check_replay) run->entries.push_back(bytes);
     run->frame->deliver(outcome->arrival, run->state, now_);
     const Operation* operation = run->state.find(outcome->arrival.op);
-    const bool goes_on = outcome->arrival.failure || operation == nullptr || operation->kind != RequestKind::child;
+    const bool goes_on =
+        outcome->arrival.failure || operation == nullptr || operation->kind != RequestKind::child;
     if (goes_on && run->row_status == Status::waiting) run->row_status = Status::running;
     run->state.apply(*outcome);
   }
@@ -308,8 +314,7 @@ void Loop::release(const RunPtr& run, const Entry& entry) {
   for (const Request& request : entry.requests) {
     if (request.kind == RequestKind::step) begin_attempt(run, request.op);
     if (request.kind == RequestKind::abandon) {
-      const auto body = bodies_.find({run->key, request.op});
-      if (body != bodies_.end()) body->second.stop.request_stop();
+      if (Body* body = bodies_.find(run->key, request.op)) body->stop.request_stop();
     }
   }
 }
@@ -338,7 +343,8 @@ void Loop::take_inbox(const RunPtr& run, const std::vector<store::InboxItem>& it
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (run->dropped || run->state.ended) return;
     if (run->blocked) {
-      const std::vector<store::InboxItem> rest(items.begin() + static_cast<std::ptrdiff_t>(i), items.end());
+      const std::vector<store::InboxItem> rest(items.begin() + static_cast<std::ptrdiff_t>(i),
+                                               items.end());
       when_ready(run, [this, run, rest] { take_inbox(run, rest); });
       return;
     }
@@ -363,14 +369,18 @@ Refusal refusal_of(const store::StartRefused& refused) {
   using Why = store::StartRefused::Why;
   switch (refused.why) {
     case Why::input_differs:
-      return {"IDEMPOTENCY_CONFLICT", "run " + refused.run_id + " has this key or id and was started with other input",
+      return {"IDEMPOTENCY_CONFLICT",
+              "run " + refused.run_id + " has this key or id and was started with other input",
               refused.run_id};
     case Why::run_active:
-      return {"RUN_ACTIVE", "run " + refused.run_id + " has this key or id and is not finished", refused.run_id};
+      return {"RUN_ACTIVE", "run " + refused.run_id + " has this key or id and is not finished",
+              refused.run_id};
     case Why::run_finished:
-      return {"RUN_FINISHED", "run " + refused.run_id + " has this key or id and is finished", refused.run_id};
+      return {"RUN_FINISHED", "run " + refused.run_id + " has this key or id and is finished",
+              refused.run_id};
     case Why::claims_differ:
-      return {"IDEMPOTENCY_CONFLICT", "the key belongs to run " + refused.run_id + " and the id to another",
+      return {"IDEMPOTENCY_CONFLICT",
+              "the key belongs to run " + refused.run_id + " and the id to another",
               refused.run_id};
   }
   return {};
@@ -407,7 +417,8 @@ store::NewRun Loop::new_run(StartInput input) {
   run.check_fingerprint = input.options.fingerprint == Fingerprint::on;
   run.on_running = static_cast<store::OnRunning>(input.options.on_running);
   run.after_done = static_cast<store::AfterDone>(input.options.after_done);
-  if (input.options.delay && *input.options.delay > Millis{0}) run.start_at = now_ + *input.options.delay;
+  if (input.options.delay && *input.options.delay > Millis{0})
+    run.start_at = now_ + *input.options.delay;
   if (input.options.deadline) run.deadline = now_ + *input.options.deadline;
   run.attributes = std::move(input.options.attributes);
   run.retention = options_.retention;
@@ -418,7 +429,8 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
   now_ = now;
   const detail::WorkflowType* type = registry_.find(input.workflow);
   if (type == nullptr) {
-    reply(Refusal{"WORKFLOW_NOT_FOUND", "no workflow named \"" + input.workflow + "\" is registered", ""});
+    reply(Refusal{"WORKFLOW_NOT_FOUND",
+                  "no workflow named \"" + input.workflow + "\" is registered", ""});
     return;
   }
   if (lost_) {
@@ -426,7 +438,8 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     return;
   }
   if (!opened_) {
-    before_open_.push_back([this, input = std::move(input), reply = std::move(reply)] { start(input, reply, now_); });
+    before_open_.push_back(
+        [this, input = std::move(input), reply = std::move(reply)] { start(input, reply, now_); });
     return;
   }
   store::StartRun command;
@@ -482,7 +495,9 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
             reply(refusal_of(std::get<store::StartRefused>(answer)));
           }
         },
-        [reply](const base::Fault& fault) { reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""}); });
+        [reply](const base::Fault& fault) {
+          reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""});
+        });
     return;
   }
 
@@ -502,7 +517,9 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
           reply(refusal_of(std::get<store::StartRefused>(answer)));
         }
       },
-      [reply](const base::Fault& fault) { reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""}); });
+      [reply](const base::Fault& fault) {
+        reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""});
+      });
 }
 
 }  // namespace semel::engine

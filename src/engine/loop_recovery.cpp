@@ -69,8 +69,8 @@ std::vector<journal::Lost> Loop::lost_here(RunKey key, const journal::RunState& 
   std::vector<journal::Lost> lost = journal::lost_attempts(state);
   std::erase_if(lost, [&](const journal::Lost& candidate) {
     const std::uint32_t attempt = state.find(candidate.op)->attempt;
-    const auto body = bodies_.find({key, candidate.op});
-    if (body != bodies_.end() && body->second.attempt == attempt && !body->second.superseded) return true;
+    const Body* body = bodies_.find(key, candidate.op);
+    if (body != nullptr && body->attempt == attempt && !body->superseded) return true;
     return std::ranges::any_of(held_, [&](const HeldResult& held) {
       return held.run == key && held.op == candidate.op && held.attempt == attempt;
     });
@@ -95,7 +95,11 @@ void Loop::activate(store::RunLoaded stored) {
   auto records = journal::read_journal(stored.entries);
   if (!records) {
     mark(key, stored.entries.size(), Status::diverged,
-         {.code = "JOURNAL_CORRUPT", .message = records.error().message, .details = {}, .name = {}, .op = {}});
+         {.code = "JOURNAL_CORRUPT",
+          .message = records.error().message,
+          .details = {},
+          .name = {},
+          .op = {}});
     finish_loading(key, nullptr);
     return;
   }
@@ -113,7 +117,8 @@ void Loop::activate(store::RunLoaded stored) {
   for (const journal::Record& record : loaded->records) {
     // An operator's retry of a run that missed its deadline has none to keep.
     const Arrival& arrival = record.entry.arrival;
-    if (arrival.kind == ArrivalKind::reopened && run.deadline && *run.deadline <= arrival.at) run.deadline.reset();
+    if (arrival.kind == ArrivalKind::reopened && run.deadline && *run.deadline <= arrival.at)
+      run.deadline.reset();
   }
   run.row_status = status;
   run.progress = std::move(stored.progress);
@@ -141,8 +146,11 @@ void Loop::activate(store::RunLoaded stored) {
   if (crashes >= options_.crashes_max) {
     mark(key, run.state.next, Status::dead,
          {.code = "RUN_DEAD",
-          .message = "its process crashed " + std::to_string(crashes) + " times under it without progress in between",
-          .details = {}, .name = {}, .op = {}});
+          .message = "its process crashed " + std::to_string(crashes) +
+                     " times under it without progress in between",
+          .details = {},
+          .name = {},
+          .op = {}});
     finish_loading(key, nullptr);
   } else if (crashes >= 2) {
     suspects_.push_back([this, loaded] {
@@ -190,7 +198,11 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   auto outcome = replay(new_frame(), *run->type, loaded->stored.run.input, loaded->records, now_);
   if (const auto* diverged = std::get_if<Divergence>(&outcome)) {
     mark(run->key, run->state.next, Status::diverged,
-         {.code = "RUN_DIVERGED", .message = diverged->message(), .details = {}, .name = {}, .op = {}});
+         {.code = "RUN_DIVERGED",
+          .message = diverged->message(),
+          .details = {},
+          .name = {},
+          .op = {}});
     finish_loading(run->key, nullptr);
     return;
   }
@@ -228,7 +240,8 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
 void Loop::mark(RunKey key, journal::Seq next, Status status, journal::Failure reason) {
   if (const RunPtr run = live(key)) drop(run);
   const detail::RunEnd end{static_cast<RunStatus>(status), {}, reason};
-  host_.report("run key " + std::to_string(key) + " is " + (status == Status::dead ? "dead" : "diverged"));
+  host_.report("run key " + std::to_string(key) + " is " +
+               (status == Status::dead ? "dead" : "diverged"));
   const auto version = next == 0 ? std::nullopt : std::optional<journal::Seq>(next - 1);
   submit(store::MarkRun{key, version, status, std::move(reason)}, [this, key, end](Answer& answer) {
     if (std::holds_alternative<store::Stale>(answer)) {

@@ -20,7 +20,9 @@ namespace {
 
 Refusal not_found(const std::string& id) { return {"RUN_NOT_FOUND", "there is no run " + id, id}; }
 
-Refusal moved_on(const std::string& id) { return {"CONCURRENCY_ERROR", "run " + id + " has moved on", id}; }
+Refusal moved_on(const std::string& id) {
+  return {"CONCURRENCY_ERROR", "run " + id + " has moved on", id};
+}
 
 Refusal unavailable(const base::Fault& fault) { return {"STORE_UNAVAILABLE", fault.message, ""}; }
 
@@ -42,7 +44,8 @@ void set_again(store::Changes& changes, RunKey key, const journal::RunState& sta
   for (const Operation& operation : state.pending) {
     if (operation.kind == RequestKind::sleep) {
       changes.timers_set.push_back({key, TimerKind::sleep, operation.op, operation.at});
-    } else if (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff) {
+    } else if (operation.kind == RequestKind::step &&
+               operation.phase == Operation::Phase::backoff) {
       changes.timers_set.push_back({key, TimerKind::retry, operation.op, operation.at});
     } else if (!operation.run_id.empty()) {
       changes.waits.push_back({operation.op, operation.run_id});
@@ -57,12 +60,14 @@ std::optional<std::string> failure_to_void(const std::vector<Record>& records, s
   for (std::size_t i = records.size(); i-- > 0;) {
     const Arrival& arrival = records[i].entry.arrival;
     if (arrival.kind == ArrivalKind::recovered) {
-      const bool settled_it = std::ranges::any_of(
-          arrival.ops, [&](const journal::Lost& lost) { return lost.op == failure.op && lost.attempt == 0; });
+      const bool settled_it = std::ranges::any_of(arrival.ops, [&](const journal::Lost& lost) {
+        return lost.op == failure.op && lost.attempt == 0;
+      });
       if (settled_it) return failure.op;
     }
     if (arrival.op != failure.op || !arrival.failure || records[i].arrival_void) continue;
-    if (arrival.kind != ArrivalKind::step_failed && arrival.kind != ArrivalKind::result_arrived) continue;
+    if (arrival.kind != ArrivalKind::step_failed && arrival.kind != ArrivalKind::result_arrived)
+      continue;
     if (i == end || records[i].entry.requests.empty()) return failure.op;
     return std::nullopt;
   }
@@ -71,14 +76,17 @@ std::optional<std::string> failure_to_void(const std::vector<Record>& records, s
 
 }  // namespace
 
-void Loop::with_run(std::string workspace, std::string id, std::function<void(store::RunLoaded*)> found,
+void Loop::with_run(std::string workspace, std::string id,
+                    std::function<void(store::RunLoaded*)> found,
                     std::function<void(const base::Fault&)> failed) {
-  submit(store::FindRun{std::move(workspace), std::move(id)},
-         [found](Answer& answer) { found(std::get_if<store::RunLoaded>(&answer)); }, std::move(failed));
+  submit(
+      store::FindRun{std::move(workspace), std::move(id)},
+      [found](Answer& answer) { found(std::get_if<store::RunLoaded>(&answer)); },
+      std::move(failed));
 }
 
-void Loop::cancel(std::string workspace, std::string id, CancelOptions options, Reply<std::monostate> reply,
-                  TimePoint now) {
+void Loop::cancel(std::string workspace, std::string id, CancelOptions options,
+                  Reply<std::monostate> reply, TimePoint now) {
   now_ = now;
   store::CancelRun command;
   command.workspace = std::move(workspace);
@@ -91,13 +99,15 @@ void Loop::cancel(std::string workspace, std::string id, CancelOptions options, 
       [this, id, reply](Answer& answer) {
         if (auto* cancelled = std::get_if<store::Cancelled>(&answer)) {
           reply(std::monostate{});
-          if (store::is_end(cancelled->run.status)) over(cancelled->run.key, end_of(cancelled->run));
+          if (store::is_end(cancelled->run.status))
+            over(cancelled->run.key, end_of(cancelled->run));
           run_effects(cancelled->effects);
         } else if (std::holds_alternative<store::RunMissing>(answer)) {
           reply(not_found(id));
         } else if (auto* finished = std::get_if<store::NotActive>(&answer)) {
           reply(Refusal{"RUN_NOT_ACTIVE",
-                        "run " + id + " is " + std::string(to_string(static_cast<RunStatus>(finished->run.status))) +
+                        "run " + id + " is " +
+                            std::string(to_string(static_cast<RunStatus>(finished->run.status))) +
                             "; only an unfinished run can be cancelled",
                         id});
         } else {
@@ -123,7 +133,8 @@ void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> re
       refuse_on_fault(reply));
 }
 
-void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply, TimePoint now) {
+void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply,
+                TimePoint now) {
   now_ = now;
   const auto end_sleeps = [this, id, reply](const RunPtr& run) {
     if (!run) {
@@ -166,8 +177,8 @@ void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply
       refuse_on_fault(reply));
 }
 
-void Loop::retry(std::string workspace, std::string id, RunOptions options, Reply<std::monostate> reply,
-                 TimePoint now) {
+void Loop::retry(std::string workspace, std::string id, RunOptions options,
+                 Reply<std::monostate> reply, TimePoint now) {
   now_ = now;
   with_run(
       std::move(workspace), id,
@@ -181,10 +192,12 @@ void Loop::retry(std::string workspace, std::string id, RunOptions options, Repl
           reply(moved_on(id));
         } else if (status == Status::completed || status == Status::cancelled) {
           reply(Refusal{"RUN_FINISHED",
-                        "run " + id + " is " + std::string(to_string(static_cast<RunStatus>(status))) +
+                        "run " + id + " is " +
+                            std::string(to_string(static_cast<RunStatus>(status))) +
                             "; only a failed, dead or diverged run can be retried",
                         id});
-        } else if (status != Status::failed && status != Status::dead && status != Status::diverged) {
+        } else if (status != Status::failed && status != Status::dead &&
+                   status != Status::diverged) {
           reply(Refusal{"RUN_ACTIVE", "run " + id + " is not over", id});
         } else {
           submit(
@@ -216,7 +229,8 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
   if (loaded.run.status == Status::failed && !records->empty()) {
     const std::size_t end = records->size() - 1;
     reopened.entry.arrival.at_seq = end;
-    if (const auto op = failure_to_void(*records, end, loaded.run.failure.value_or(journal::Failure{}))) {
+    if (const auto op =
+            failure_to_void(*records, end, loaded.run.failure.value_or(journal::Failure{}))) {
       reopened.entry.arrival.ops.push_back({*op, 1});
     }
   }
@@ -230,7 +244,9 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
   std::vector<journal::Lost> again;
   for (const Operation& operation : state.pending) {
     if (operation.kind != RequestKind::step) {
-      if (std::ranges::find(reopened.entry.arrival.ops, operation.op, &journal::Lost::op) != reopened.entry.arrival.ops.end()) again.push_back({operation.op, 1});
+      if (std::ranges::find(reopened.entry.arrival.ops, operation.op, &journal::Lost::op) !=
+          reopened.entry.arrival.ops.end())
+        again.push_back({operation.op, 1});
       continue;
     }
     again.push_back({operation.op, operation.abandoned ? 0 : operation.attempt + 1});
@@ -249,7 +265,8 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
     command.changes.timers_cleared.push_back({loaded.run.key, TimerKind::retry, begun_anew.op, {}});
   }
   if (loaded.run.deadline && *loaded.run.deadline > now_) {
-    command.changes.timers_set.push_back({loaded.run.key, TimerKind::deadline, "", *loaded.run.deadline});
+    command.changes.timers_set.push_back(
+        {loaded.run.key, TimerKind::deadline, "", *loaded.run.deadline});
   } else {
     command.changes.timers_cleared.push_back({loaded.run.key, TimerKind::deadline, "", {}});
   }
@@ -270,8 +287,8 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
       refuse_on_fault(reply));
 }
 
-void Loop::fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options, Reply<std::string> reply,
-                TimePoint now) {
+void Loop::fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options,
+                Reply<std::string> reply, TimePoint now) {
   now_ = now;
   with_run(
       std::move(workspace), id,
@@ -296,16 +313,20 @@ void Loop::fork(std::string workspace, std::string id, std::uint64_t seq, RunOpt
       refuse_on_fault(reply));
 }
 
-void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq, const Reply<std::string>& reply) {
+void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
+                     const Reply<std::string>& reply) {
   if (seq >= loaded.entries.size()) {
-    reply(Refusal{"VALIDATION_ERROR", "/seq: the journal has entries 0 to " + std::to_string(loaded.entries.size() - 1),
+    reply(Refusal{"VALIDATION_ERROR",
+                  "/seq: the journal has entries 0 to " + std::to_string(loaded.entries.size() - 1),
                   loaded.run.id});
     return;
   }
-  std::vector<std::string> entries(loaded.entries.begin(), loaded.entries.begin() + static_cast<std::ptrdiff_t>(seq) + 1);
+  std::vector<std::string> entries(loaded.entries.begin(),
+                                   loaded.entries.begin() + static_cast<std::ptrdiff_t>(seq) + 1);
   auto records = journal::read_journal(entries);
   if (!records || journal::ends_run(records->back().entry)) {
-    reply(Refusal{"VALIDATION_ERROR", "/seq: entry " + std::to_string(seq) + " ends the run; fork before it",
+    reply(Refusal{"VALIDATION_ERROR",
+                  "/seq: entry " + std::to_string(seq) + " ends the run; fork before it",
                   loaded.run.id});
     return;
   }
@@ -332,7 +353,8 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq, const Re
   for (const Record& record : *records) {
     for (const journal::Request& request : record.entry.requests) {
       if (request.kind != RequestKind::attribute) continue;
-      rest.changes.attributes.emplace_back(request.name, value::decode<std::string>(request.value, value::Mode::journal));
+      rest.changes.attributes.emplace_back(
+          request.name, value::decode<std::string>(request.value, value::Mode::journal));
     }
   }
   const RunKey key = start.run.key;

@@ -63,14 +63,15 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
   if (stopping_ || run->dropped) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr) return;
-  if (const auto under_way = bodies_.find({run->key, op}); under_way != bodies_.end()) {
+  if (Body* under_way = bodies_.find(run->key, op)) {
     // Never two attempts of one step at a time in one process.
-    under_way->second.next_waits = under_way->second.attempt != operation->attempt;
+    under_way->next_waits = under_way->attempt != operation->attempt;
     return;
   }
   const detail::StepSpec* spec = run->frame->step(op);
   SEMEL_ASSERT(spec != nullptr);
   Body body;
+  body.op = op;
   body.attempt = operation->attempt;
   body.run = run;
   StepJob job;
@@ -81,7 +82,8 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
   job.step_id = step_id(*run, op);
   job.run_id = run->id;
   job.workspace = run->workspace;
-  const auto progress = std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);
+  const auto progress =
+      std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);
   if (progress != run->progress.end()) job.progress = progress->second;
   job.stop = body.stop;
   if (spec->options.timeout) {
@@ -91,19 +93,19 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
     deadlines_.push({body.deadline, run->key, op, body.attempt});
   }
   ++run->frame->bodies_in_flight;
-  bodies_.emplace(BodyKey{run->key, op}, std::move(body));
+  bodies_.add(run->key, std::move(body));
   host_.run_step(std::move(job));
 }
 
-void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attempt, StepOutcome outcome, TimePoint now) {
+void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attempt,
+                         StepOutcome outcome, TimePoint now) {
   now_ = now;
-  const auto found = bodies_.find({key, op});
-  if (found == bodies_.end() || found->second.attempt != attempt) {
+  Body* found = bodies_.find(key, op);
+  if (found == nullptr || found->attempt != attempt) {
     ++counters_.late_results;
     return;
   }
-  const Body body = std::move(found->second);
-  bodies_.erase(found);
+  const Body body = bodies_.take(key, *found);
   Frame& frame = *body.run->frame;
   if (--frame.bodies_in_flight == 0) frame.release_buried();
 
@@ -119,55 +121,72 @@ void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attemp
   } else {
     ++counters_.late_results;
   }
-  if (run) settle_memory(run);
+  if (run) {
+    settle_memory(run);
+  } else {
+    bodies_.forget(key);
+  }
 }
 
-void Loop::attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt, StepOutcome outcome) {
+void Loop::attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt,
+                        StepOutcome outcome) {
+  if (!run->blocked && run->frame) {
+    write_attempt(run, op, attempt, outcome);
+    return;
+  }
   when_ready(run, [this, run, op, attempt, outcome = std::move(outcome)]() mutable {
-    const Operation* operation = run->state.find(op);
-    if (operation == nullptr || operation->attempt != attempt || operation->phase == Operation::Phase::backoff) {
-      ++counters_.late_results;
-      return;
-    }
-    Arrival arrival;
-    arrival.op = op;
-    arrival.name = operation->name;
-    arrival.attempt = attempt;
-    if (!outcome.failure && outcome.value.size() > options_.limits.payload_bytes_max) {
-      outcome.failure = journal::Failure{
-          .code = "PAYLOAD_TOO_LARGE",
-          .message = "the result has " + std::to_string(outcome.value.size()) + " bytes; the limit is " +
-                     std::to_string(options_.limits.payload_bytes_max),
-          .details = {}, .name = {}, .op = {}};
-      outcome.retryable = false;
-    }
-    if (!outcome.failure) {
-      arrival.kind = ArrivalKind::step_completed;
-      arrival.value = std::move(outcome.value);
-      transition(run, std::move(arrival));
-      return;
-    }
-    const detail::StepSpec* spec = run->frame->step(op);
-    SEMEL_ASSERT(spec != nullptr);
-    const Retry& retry = spec->options.retry;
-    const bool again = outcome.retryable && !operation->abandoned && !operation->at_most_once &&
-                       static_cast<int>(operation->failures) + 1 < retry.attempts;
-    arrival.failure = std::move(outcome.failure);
-    if (again) {
-      arrival.kind = ArrivalKind::attempt_failed;
-      arrival.at = now_ + outcome.retry_after.value_or(backoff(retry, operation->failures));
-      journal::Entry entry;
-      entry.arrival = std::move(arrival);
-      write(run, std::move(entry));
-      return;
-    }
-    arrival.kind = ArrivalKind::step_failed;
-    arrival.failure->code = "STEP_FAILED";
-    arrival.failure->name = operation->name;
-    arrival.failure->op = op;
-    arrival.failure->attempts = operation->failures + 1;
-    transition(run, std::move(arrival));
+    write_attempt(run, op, attempt, outcome);
   });
+}
+
+void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t attempt,
+                         StepOutcome& outcome) {
+  const Operation* operation = run->state.find(op);
+  if (operation == nullptr || operation->attempt != attempt ||
+      operation->phase == Operation::Phase::backoff) {
+    ++counters_.late_results;
+    return;
+  }
+  Arrival arrival;
+  arrival.op = op;
+  arrival.name = operation->name;
+  arrival.attempt = attempt;
+  if (!outcome.failure && outcome.value.size() > options_.limits.payload_bytes_max) {
+    outcome.failure = journal::Failure{
+        .code = "PAYLOAD_TOO_LARGE",
+        .message = "the result has " + std::to_string(outcome.value.size()) +
+                   " bytes; the limit is " + std::to_string(options_.limits.payload_bytes_max),
+        .details = {},
+        .name = {},
+        .op = {}};
+    outcome.retryable = false;
+  }
+  if (!outcome.failure) {
+    arrival.kind = ArrivalKind::step_completed;
+    arrival.value = std::move(outcome.value);
+    transition(run, std::move(arrival));
+    return;
+  }
+  const detail::StepSpec* spec = run->frame->step(op);
+  SEMEL_ASSERT(spec != nullptr);
+  const Retry& retry = spec->options.retry;
+  const bool again = outcome.retryable && !operation->abandoned && !operation->at_most_once &&
+                     static_cast<int>(operation->failures) + 1 < retry.attempts;
+  arrival.failure = std::move(outcome.failure);
+  if (again) {
+    arrival.kind = ArrivalKind::attempt_failed;
+    arrival.at = now_ + outcome.retry_after.value_or(backoff(retry, operation->failures));
+    journal::Entry entry;
+    entry.arrival = std::move(arrival);
+    write(run, std::move(entry));
+    return;
+  }
+  arrival.kind = ArrivalKind::step_failed;
+  arrival.failure->code = "STEP_FAILED";
+  arrival.failure->name = operation->name;
+  arrival.failure->op = op;
+  arrival.failure->attempts = operation->failures + 1;
+  transition(run, std::move(arrival));
 }
 
 std::chrono::nanoseconds Loop::backoff(const Retry& retry, std::uint32_t failures) {
@@ -183,30 +202,34 @@ void Loop::expire_bodies() {
   while (!deadlines_.empty() && deadlines_.top().at <= now_) {
     const Deadline due = deadlines_.top();
     deadlines_.pop();
-    const auto found = bodies_.find({due.run, due.op});
-    if (found == bodies_.end() || found->second.attempt != due.attempt || found->second.superseded) continue;
-    if (found->second.deadline > now_) continue;  // a heartbeat moved it and has its own place in the queue
-    found->second.superseded = true;
-    found->second.stop.request_stop();
+    Body* found = bodies_.find(due.run, due.op);
+    if (found == nullptr || found->attempt != due.attempt || found->superseded) continue;
+    if (found->deadline > now_)
+      continue;  // a heartbeat moved it and has its own place in the queue
+    found->superseded = true;
+    found->stop.request_stop();
     const RunPtr run = live(due.run);
     if (!run) continue;
     StepOutcome timed_out;
-    timed_out.failure = journal::Failure{.code = "TIMEOUT", .message = "the attempt timed out", .details = {}, .name = {}, .op = {}};
+    timed_out.failure = journal::Failure{
+        .code = "TIMEOUT", .message = "the attempt timed out", .details = {}, .name = {}, .op = {}};
     attempt_over(run, due.op, due.attempt, std::move(timed_out));
   }
 }
 
-void Loop::heartbeat(RunKey key, const std::string& op, std::uint32_t attempt, std::string progress, TimePoint now) {
+void Loop::heartbeat(RunKey key, const std::string& op, std::uint32_t attempt, std::string progress,
+                     TimePoint now) {
   now_ = now;
-  const auto found = bodies_.find({key, op});
-  if (found == bodies_.end() || found->second.attempt != attempt || found->second.superseded) return;
-  if (found->second.timeout) {
-    found->second.deadline = now_ + *found->second.timeout;
-    deadlines_.push({found->second.deadline, key, op, attempt});
+  Body* found = bodies_.find(key, op);
+  if (found == nullptr || found->attempt != attempt || found->superseded) return;
+  if (found->timeout) {
+    found->deadline = now_ + *found->timeout;
+    deadlines_.push({found->deadline, key, op, attempt});
   }
   const RunPtr run = live(key);
   if (progress.empty() || !run || progress.size() > options_.limits.payload_bytes_max) return;
-  const auto known = std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);
+  const auto known =
+      std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);
   if (known != run->progress.end()) {
     known->second = progress;
   } else {

@@ -49,7 +49,8 @@ void Loop::tick(TimePoint now) {
     next_sweep_.reset();
     submit(store::Sweep{.now = now_}, [this](Answer& answer) {
       const bool more = std::get<store::Swept>(answer).more;
-      next_sweep_ = now_ + (more ? std::chrono::nanoseconds(sweep_again_after) : std::chrono::nanoseconds(sweep_every));
+      next_sweep_ = now_ + (more ? std::chrono::nanoseconds(sweep_again_after)
+                                 : std::chrono::nanoseconds(sweep_every));
     });
   }
   if (well_at_ && *well_at_ <= now_) {
@@ -69,7 +70,8 @@ void Loop::find_due() {
   next_due_.reset();
   std::int64_t limit = due_page;
   // Timers of runs nobody here can drive stay due; they must not crowd out the others.
-  for (const auto& [workflow, runs] : without_worker_) limit += static_cast<std::int64_t>(runs.size());
+  for (const auto& [workflow, runs] : without_worker_)
+    limit += static_cast<std::int64_t>(runs.size());
   submit(store::FindDue{now_, limit}, [this, limit](Answer& answer) {
     finding_due_ = false;
     auto& due = std::get<store::TimersDue>(answer);
@@ -101,19 +103,29 @@ void Loop::fire_due(const RunPtr& run) {
     }
     if (run->deadline && *run->deadline <= now_) {
       fail_run(run, ArrivalKind::timed_out,
-               {.code = "DEADLINE_EXCEEDED", .message = "the run did not finish before its deadline", .details = {}, .name = {}, .op = {}});
+               {.code = "DEADLINE_EXCEEDED",
+                .message = "the run did not finish before its deadline",
+                .details = {},
+                .name = {},
+                .op = {}});
       return;
     }
     if (run->state.grace_until && *run->state.grace_until <= now_) {
       fail_run(run, ArrivalKind::cancelled,
-               {.code = "RUN_CANCELLED", .message = "cancelled; its grace is over", .details = {}, .name = {}, .op = {}});
+               {.code = "RUN_CANCELLED",
+                .message = "cancelled; its grace is over",
+                .details = {},
+                .name = {},
+                .op = {}});
       return;
     }
     const Operation* first = nullptr;
     for (const Operation& operation : run->state.pending) {
-      const bool timed = operation.kind == RequestKind::sleep ||
-                         (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff);
-      if (timed && operation.at <= now_ && (first == nullptr || operation.at < first->at)) first = &operation;
+      const bool timed =
+          operation.kind == RequestKind::sleep ||
+          (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff);
+      if (timed && operation.at <= now_ && (first == nullptr || operation.at < first->at))
+        first = &operation;
     }
     if (first == nullptr) return;
     Arrival arrival;

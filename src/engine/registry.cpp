@@ -25,11 +25,13 @@ std::string Registry::name_of(const std::string& function) const {
   const std::shared_lock lock(mutex_);
   const auto found = names_.find(function);
   if (found == names_.end()) {
-    throw Error("WORKFLOW_NOT_FOUND", "this workflow function is not registered: call add() with it first");
+    throw Error("WORKFLOW_NOT_FOUND",
+                "this workflow function is not registered: call add() with it first");
   }
   if (found->second.size() > 1) {
     throw Error("WORKFLOW_NOT_FOUND",
-                "this workflow function is registered under several names: use the WorkflowRef that add() returned");
+                "this workflow function is registered under several names: use the WorkflowRef "
+                "that add() returned");
   }
   return *found->second.begin();
 }

@@ -21,10 +21,12 @@ bool is_continuation(const Record& record) {
 
 class Replay {
  public:
-  Replay(Frame& frame, std::span<const Record> records, TimePoint now) : frame_(frame), records_(records), now_(now) {}
+  Replay(Frame& frame, std::span<const Record> records, TimePoint now)
+      : frame_(frame), records_(records), now_(now) {}
 
   void run() {
-    for (position_ = 0; position_ < records_.size() && !frame_.divergence(); ++position_) step(records_[position_]);
+    for (position_ = 0; position_ < records_.size() && !frame_.divergence(); ++position_)
+      step(records_[position_]);
   }
 
   journal::RunState take_state() { return std::move(state_); }
@@ -57,8 +59,9 @@ class Replay {
       return;
     }
     const auto later = records_.subspan(position_ + 1);
-    const auto next = std::ranges::find_if(
-        later, [](const Record& candidate) { return is_transition(candidate) || is_continuation(candidate); });
+    const auto next = std::ranges::find_if(later, [](const Record& candidate) {
+      return is_transition(candidate) || is_continuation(candidate);
+    });
     if (next == later.end()) {
       deliver(record);
     } else if (is_continuation(*next)) {
@@ -91,8 +94,9 @@ class Replay {
 
 }  // namespace
 
-std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame, const detail::WorkflowType& type,
-                                          std::string_view input, std::span<const Record> records, TimePoint now) {
+std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame,
+                                          const detail::WorkflowType& type, std::string_view input,
+                                          std::span<const Record> records, TimePoint now) {
   try {
     frame->create(type, input);
   } catch (const std::exception& error) {

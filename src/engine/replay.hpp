@@ -20,8 +20,8 @@ struct Replayed {
 };
 
 /// Replays `records` on `frame`, which is new. The journal is not changed, whatever comes out.
-std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame, const detail::WorkflowType& type,
-                                          std::string_view input, std::span<const journal::Record> records,
-                                          TimePoint now);
+std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame,
+                                          const detail::WorkflowType& type, std::string_view input,
+                                          std::span<const journal::Record> records, TimePoint now);
 
 }  // namespace semel::engine

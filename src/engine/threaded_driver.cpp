@@ -13,17 +13,19 @@ constexpr std::chrono::seconds slow_segment{1};
 
 }  // namespace
 
-base::Result<std::unique_ptr<ThreadedDriver>> ThreadedDriver::open(const Registry& registry, StoreFactory stores,
+base::Result<std::unique_ptr<ThreadedDriver>> ThreadedDriver::open(const Registry& registry,
+                                                                   StoreFactory stores,
                                                                    StepClientFactory clients,
                                                                    ThreadedDriverOptions options) {
   auto opened = stores();
   if (!opened) return opened.error();
-  return std::unique_ptr<ThreadedDriver>(new ThreadedDriver(registry, std::move(stores), std::move(clients),
-                                                            std::move(options), std::move(*opened)));
+  return std::unique_ptr<ThreadedDriver>(new ThreadedDriver(
+      registry, std::move(stores), std::move(clients), std::move(options), std::move(*opened)));
 }
 
-ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores, StepClientFactory clients,
-                               ThreadedDriverOptions options, OpenedStore opened)
+ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores,
+                               StepClientFactory clients, ThreadedDriverOptions options,
+                               OpenedStore opened)
     : stores_(std::move(stores)),
       clients_(std::move(clients)),
       options_(std::move(options)),
@@ -57,7 +59,8 @@ bool ThreadedDriver::post(Input input) {
 bool ThreadedDriver::wait(Waiting& waiting, const Patience& patience) {
   const ThreadPool::Blocked blocked;
   std::unique_lock lock(waiting.mutex);
-  if (patience.limit) return waiting.answered.wait_for(lock, *patience.limit, [&] { return waiting.done; });
+  if (patience.limit)
+    return waiting.answered.wait_for(lock, *patience.limit, [&] { return waiting.done; });
   waiting.answered.wait(lock, [&] { return waiting.done; });
   return true;
 }
@@ -145,7 +148,9 @@ bool ThreadedDriver::leave() {
 void ThreadedDriver::rest() {
   if (!tasks_.empty()) return;
   std::unique_lock lock(mutex_);
-  const auto has_something = [this] { return !inputs_.empty() || committed_ || (stop_loop_ && loop_.is_drained() && !committing_); };
+  const auto has_something = [this] {
+    return !inputs_.empty() || committed_ || (stop_loop_ && loop_.is_drained() && !committing_);
+  };
   if (has_something()) return;
   auto until = loop_.next_tick();
   if (reopen_at_) until = reopen_at_;
@@ -161,7 +166,7 @@ void ThreadedDriver::feed_inputs() {
   }
   if (feeding_.empty()) return;
   const TimePoint started = now();
-  for (Input& input : feeding_) input(loop_, started);
+  for (Input& input : feeding_) feed(loop_, input, started);
   feeding_.clear();
 }
 
@@ -245,7 +250,8 @@ void ThreadedDriver::run_step(StepJob job) {
     tasks_.push_back(std::move(job));
     return;
   }
-  pool_.submit([this, job = std::move(job)]() mutable { run_blocking(std::move(job), *this, clients_); });
+  pool_.submit(
+      [this, job = std::move(job)]() mutable { run_blocking(std::move(job), *this, clients_); });
 }
 
 void ThreadedDriver::report(std::string_view message) {

@@ -21,7 +21,8 @@ struct ThreadedDriverOptions {
 class ThreadedDriver final : public Driver, Host {
  public:
   /// Opens the store; `Errc` of the factory where that fails.
-  static base::Result<std::unique_ptr<ThreadedDriver>> open(const Registry& registry, StoreFactory stores,
+  static base::Result<std::unique_ptr<ThreadedDriver>> open(const Registry& registry,
+                                                            StoreFactory stores,
                                                             StepClientFactory clients,
                                                             ThreadedDriverOptions options);
   ~ThreadedDriver() override;
@@ -50,6 +51,7 @@ class ThreadedDriver final : public Driver, Host {
   void reopen_store();
   void run_step(StepJob job) override;
   void report(std::string_view message) override;
+
   TimePoint now() const { return clock_.now(); }
 
   base::SystemClock clock_;
@@ -71,7 +73,7 @@ class ThreadedDriver final : public Driver, Host {
   bool stop_committer_ = false;
   bool committing_ = false;  ///< the loop's thread alone
 
-  std::mutex store_mutex_;   ///< the readers are replaced when the store is opened anew
+  std::mutex store_mutex_;  ///< the readers are replaced when the store is opened anew
   std::vector<std::unique_ptr<store::Reader>> old_readers_;
   std::deque<StepJob> tasks_;
   std::vector<Input> feeding_;

@@ -26,24 +26,25 @@ using Seq = std::uint64_t;
 
 /// Numbers are part of the stored format: never reuse one.
 enum class ArrivalKind : std::uint8_t {
-  continued = 0,         ///< no arrival of its own: the requests that follow from the notes before it
-  started = 1,           ///< the first entry
-  step_completed = 2,    ///< op, name, attempt, value
-  step_failed = 3,       ///< op, name, attempt, failure: the step failed for good
-  attempt_failed = 4,    ///< note: op, name, attempt, failure, at = when the next attempt is due
-  retry_due = 5,         ///< note: op, name, attempt = the number of the attempt that begins now
-  timer_fired = 6,       ///< op
-  begun = 7,             ///< note: op, attempt of an at_most_once step whose body begins behind this entry
-  recovered = 8,         ///< note: ops whose attempts were lost; counted = it was a crash
-  outcome = 9,           ///< note: op, value or failure: what only the store could decide
-  result_arrived = 10,   ///< op, value or failure: another run's end, from the inbox
-  cancel_requested = 11, ///< at = when the grace ends
-  woken = 12,            ///< ops: sleeps that an operator ended early
-  reopened = 13,         ///< note: an operator's retry; at_seq = the end it voids, ops = failures it voids
-  forked = 14,           ///< note: ops whose attempts begin anew in this copy; value = id of the run it was taken from
-  cancelled = 15,        ///< the end, written from outside the workflow's code; failure says why
-  timed_out = 16,        ///< the end by its deadline; failure says so
-  limit_reached = 17,    ///< the end because the journal is full; failure says so
+  continued = 0,       ///< no arrival of its own: the requests that follow from the notes before it
+  started = 1,         ///< the first entry
+  step_completed = 2,  ///< op, name, attempt, value
+  step_failed = 3,     ///< op, name, attempt, failure: the step failed for good
+  attempt_failed = 4,  ///< note: op, name, attempt, failure, at = when the next attempt is due
+  retry_due = 5,       ///< note: op, name, attempt = the number of the attempt that begins now
+  timer_fired = 6,     ///< op
+  begun = 7,      ///< note: op, attempt of an at_most_once step whose body begins behind this entry
+  recovered = 8,  ///< note: ops whose attempts were lost; counted = it was a crash
+  outcome = 9,    ///< note: op, value or failure: what only the store could decide
+  result_arrived = 10,    ///< op, value or failure: another run's end, from the inbox
+  cancel_requested = 11,  ///< at = when the grace ends
+  woken = 12,             ///< ops: sleeps that an operator ended early
+  reopened = 13,  ///< note: an operator's retry; at_seq = the end it voids, ops = failures it voids
+  forked =
+      14,  ///< note: ops whose attempts begin anew in this copy; value = id of the run it was taken from
+  cancelled = 15,      ///< the end, written from outside the workflow's code; failure says why
+  timed_out = 16,      ///< the end by its deadline; failure says so
+  limit_reached = 17,  ///< the end because the journal is full; failure says so
 };
 
 enum class RequestKind : std::uint8_t {
@@ -97,7 +98,8 @@ struct Request {
   std::string value;  ///< JSON
   TimePoint at{};
   std::uint32_t attempt = 0;
-  std::uint64_t hash = 0;  ///< of a step's arguments; a difference on replay is reported by `verify`, nothing more
+  std::uint64_t hash =
+      0;  ///< of a step's arguments; a difference on replay is reported by `verify`, nothing more
   bool at_most_once = false;
   std::optional<Failure> failure;
 

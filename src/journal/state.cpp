@@ -34,8 +34,9 @@ void mark_void(std::span<Record> records, const Arrival& reopened) {
           std::erase(record.entry.arrival.ops, Lost{taken_back.op, 0}) != 0) {
         break;
       }
-      const bool is_failure = (kind == ArrivalKind::step_failed || kind == ArrivalKind::result_arrived) &&
-                              record.entry.arrival.failure.has_value();
+      const bool is_failure =
+          (kind == ArrivalKind::step_failed || kind == ArrivalKind::result_arrived) &&
+          record.entry.arrival.failure.has_value();
       if (is_failure && record.entry.arrival.op == taken_back.op) {
         record.arrival_void = true;
         break;
@@ -56,7 +57,9 @@ Operation* RunState::find(std::string_view op) {
   return found == pending.end() ? nullptr : &*found;
 }
 
-const Operation* RunState::find(std::string_view op) const { return const_cast<RunState*>(this)->find(op); }
+const Operation* RunState::find(std::string_view op) const {
+  return const_cast<RunState*>(this)->find(op);
+}
 
 bool RunState::has_work() const {
   return std::ranges::any_of(pending, [](const Operation& operation) {
@@ -216,7 +219,8 @@ RunState fold(std::span<const Record> records) {
 std::vector<Lost> lost_attempts(const RunState& state) {
   std::vector<Lost> lost;
   for (const Operation& operation : state.pending) {
-    if (operation.kind != RequestKind::step || operation.phase == Operation::Phase::backoff) continue;
+    if (operation.kind != RequestKind::step || operation.phase == Operation::Phase::backoff)
+      continue;
     const bool over = operation.abandoned || operation.phase == Operation::Phase::begun;
     lost.push_back({operation.op, over ? 0 : operation.attempt + 1});
   }
@@ -225,7 +229,8 @@ std::vector<Lost> lost_attempts(const RunState& state) {
 
 Failure outcome_unknown(const Operation& operation) {
   return {.code = "OUTCOME_UNKNOWN",
-          .message = "step \"" + operation.name + "\" was under way when its process ended; it may have happened or not",
+          .message = "step \"" + operation.name +
+                     "\" was under way when its process ended; it may have happened or not",
           .details = {},
           .name = operation.name,
           .op = operation.op,

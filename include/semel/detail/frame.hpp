@@ -26,8 +26,8 @@ namespace detail {
 
 /// How an operation ended, as its journal entry says it.
 struct Settlement {
-  std::string value;                  ///< JSON where it succeeded
-  const Failure* failure = nullptr;   ///< null: it succeeded
+  std::string value;                 ///< JSON where it succeeded
+  const Failure* failure = nullptr;  ///< null: it succeeded
 };
 
 /// An operation under way, waiting for its settlement. Destroying it files nothing: the operation goes on unwatched.
@@ -101,7 +101,8 @@ class Frame {
   virtual bool ask_uuid(const std::string& op, std::string& answer) = 0;
   virtual bool ask_random(const std::string& op, std::uint64_t& answer) = 0;
   virtual bool ask_version(const std::string& name, int min, int max, int& answer) = 0;
-  virtual bool ask_attribute(const std::string& op, const std::string& name, const std::string& value) = 0;
+  virtual bool ask_attribute(const std::string& op, const std::string& name,
+                             const std::string& value) = 0;
   virtual bool ask_emit(const std::string& op, const std::string& stream, std::string value) = 0;
 
   /// Nobody waits for the operation any more: a sleep or a wait is dropped, a step is asked to stop.
