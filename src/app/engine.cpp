@@ -69,6 +69,8 @@ std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
       options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::LoopOptions loop = loop_options(options);
         loop.check_replay = true;
+        loop.sweep_every =
+            std::chrono::hours{1};  // thirty days of virtual time are over in no time
         return std::make_unique<engine::InlineDriver>(registry, memory_stores(), std::move(clients),
                                                       loop);
       });

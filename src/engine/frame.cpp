@@ -1,6 +1,7 @@
 #include "engine/frame.hpp"
 
 #include "base/assert.hpp"
+#include "engine/start_options.hpp"
 
 #include <algorithm>
 
@@ -73,6 +74,12 @@ std::string describe_request(const Request& request) {
   return text;
 }
 
+/// The failure of another run, whatever code it failed with.
+void make_run_failed(journal::Failure& failure) {
+  failure.message = failure.code + ": " + failure.message;
+  failure.code = "RUN_FAILED";
+}
+
 Request request_of(RequestKind kind, const std::string& op, std::string name = {}) {
   Request request;
   request.kind = kind;
@@ -115,9 +122,15 @@ void Frame::deliver(const Arrival& arrival, const journal::RunState& before, Tim
     }
     case ArrivalKind::step_completed:
     case ArrivalKind::step_failed:
-    case ArrivalKind::result_arrived:
       settle(arrival.op, {arrival.value, arrival.failure ? &*arrival.failure : nullptr});
       break;
+    case ArrivalKind::result_arrived: {
+      std::optional<journal::Failure> failure = arrival.failure;
+      if (failure && failure->code != "RUN_CANCELLED") make_run_failed(*failure);
+      if (failure) failure->op = arrival.op;  // it had the number of an operation of the other run
+      settle(arrival.op, {arrival.value, failure ? &*failure : nullptr});
+      break;
+    }
     case ArrivalKind::outcome: {
       const journal::Operation* operation = before.find(arrival.op);
       if (arrival.failure) {
@@ -188,6 +201,8 @@ void Frame::finish() {
     end.kind = RequestKind::failed;
     end.value.clear();
     end.failure = detail::describe(std::current_exception());
+    // That code is for a run that was cancelled itself; this one failed because another was.
+    if (end.failure->code == "RUN_CANCELLED") make_run_failed(*end.failure);
   }
   if (cancelling_) {
     end = request_of(RequestKind::cancelled, "");
@@ -277,6 +292,7 @@ void Frame::ask_sleep_until(detail::Leaf& leaf, const std::string& op, TimePoint
 }
 
 void Frame::ask_child(detail::Leaf& leaf, const std::string& op, detail::ChildSpec spec) {
+  check_start_options(spec.options);
   if (spec.workflow.empty()) spec.workflow = registry_.name_of(spec.function);
   check_size("the child's input", spec.input);
   Request request =
@@ -322,13 +338,8 @@ bool Frame::ask_version(const std::string& name, int min, int max, int& answer) 
   if (divergence_) return false;
   auto known = std::ranges::find(versions_, name, &std::pair<std::string, int>::first);
   if (known == versions_.end()) {
-    int chosen = max;
-    if (replaying_) {
-      const auto recorded = std::ranges::find_if(expected_, [&](const Request& request) {
-        return request.kind == RequestKind::version && request.name == name;
-      });
-      chosen = recorded == expected_.end() ? min : static_cast<int>(recorded->attempt);
-    } else {
+    const int chosen = replaying_ ? min : max;
+    if (!replaying_) {
       Request request = request_of(RequestKind::version, "", name);
       request.attempt = static_cast<std::uint32_t>(max);
       asked_.push_back(std::move(request));

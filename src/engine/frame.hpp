@@ -50,6 +50,11 @@ class Frame final : public detail::Frame {
   /// The child runs asked for since the last call, in order; parallel to the child and spawn requests.
   std::vector<detail::ChildSpec> take_children() { return std::exchange(children_, {}); }
 
+  /// Before a replay: a version that was recorded, wherever in the journal; it is found by its name.
+  void recall_version(std::string name, int version) {
+    versions_.emplace_back(std::move(name), version);
+  }
+
   /// Until told otherwise, what is asked is compared with `requests`, which must outlive the comparison.
   void expect(std::span<const journal::Request> requests);
   /// Everything recorded must have been asked for by now. Back to live.

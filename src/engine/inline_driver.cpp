@@ -64,17 +64,17 @@ bool InlineDriver::run_one_step() {
   return true;
 }
 
-void InlineDriver::tick_if_due() {
+bool InlineDriver::tick_if_due() {
   const auto next = loop_->next_tick();
-  if (next && *next <= now()) loop_->tick(now());
+  if (!next || *next > now()) return false;
+  loop_->tick(now());
+  return true;
 }
 
 void InlineDriver::run_until_idle() {
   do {
     commit_all();
-    tick_if_due();
-    commit_all();
-  } while (run_one_step() || loop_->has_batch() || !inputs_.empty());
+  } while (tick_if_due() || run_one_step() || loop_->has_batch() || !inputs_.empty());
 }
 
 void InlineDriver::advance(std::chrono::nanoseconds duration) {
@@ -93,10 +93,9 @@ void InlineDriver::advance(std::chrono::nanoseconds duration) {
 bool InlineDriver::wait(Waiting& waiting, const Patience& patience) {
   commit_all();
   while (!waiting.done && patience.run_steps) {
-    tick_if_due();
-    const bool ran = run_one_step();
+    const bool ran = tick_if_due() || run_one_step();
     commit_all();
-    if (!ran && !loop_->has_batch() && inputs_.empty()) break;
+    if (!ran) break;
   }
   return waiting.done;
 }

@@ -40,7 +40,7 @@ class InlineDriver final : public Driver, Host {
   void open();
   void commit_all();
   bool run_one_step();
-  void tick_if_due();
+  bool tick_if_due();
 
   void run_step(StepJob job) override { jobs_.push_back(std::move(job)); }
 

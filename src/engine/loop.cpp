@@ -14,7 +14,6 @@ using store::RunKey;
 namespace {
 
 constexpr std::chrono::seconds well_after{10};
-constexpr std::chrono::minutes sweep_every{1};
 constexpr std::int64_t keys_low = 1 << 16;
 /// What a run costs in memory besides its coroutine frames.
 constexpr std::size_t live_run_bytes = sizeof(LiveRun) + sizeof(Frame) + 256;
@@ -45,7 +44,7 @@ void Loop::open(TimePoint now) {
     keys_end_ = opened.first_key + store::OpenNode{}.keys_count;
     spare_keys_.reset();
     reserving_ = false;
-    next_sweep_ = now_ + sweep_every;
+    next_sweep_ = now_ + options_.sweep_every;
     well_at_ = now_ + well_after;
     if (workers_) start_workers(now_);
     for (auto& action : std::exchange(before_open_, {})) action();

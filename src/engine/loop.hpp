@@ -71,6 +71,7 @@ struct LoopOptions {
   std::size_t frame_bytes_max = std::size_t{256} << 20U;
   std::chrono::nanoseconds retention{std::chrono::hours{24 * 7}};
   int crashes_max = 5;
+  std::chrono::nanoseconds sweep_every{std::chrono::minutes{1}};
   bool check_replay = false;  ///< replay every run after every suspension and compare
 };
 

@@ -232,6 +232,7 @@ void Loop::entry_committed(const RunPtr& run, const Entry& entry, Answer& answer
     if (run->dropped) return;
     // Someone else wrote at our place: what we have in memory is wrong. Never in place: read it anew.
     drop(run);
+    loading_.erase(run->key);
     load(run->key);
     return;
   }

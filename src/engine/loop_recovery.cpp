@@ -188,7 +188,11 @@ void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
   entry.arrival.counted = counted;
   loaded->records.push_back({entry});
   write(loaded->run, std::move(entry), {.written = [this, loaded](bool durable) {
-          if (durable && !loaded->run->dropped) resume(loaded);
+          if (loaded->run->dropped) {
+            finish_loading(loaded->run->key, nullptr);  // cancelled meanwhile
+          } else if (durable) {
+            resume(loaded);
+          }
         }});
 }
 
@@ -215,12 +219,13 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   for (const Operation& operation : run->state.pending) {
     if (operation.kind == RequestKind::step) attempts.push_back(operation.op);
   }
-  if (!has_started) {
+  const bool is_too_late = run->deadline && *run->deadline <= now_;
+  if (has_started) {
+    continue_with(run, std::move(replayed.fresh));
+  } else if (!is_too_late) {
     Arrival arrival;
     arrival.kind = ArrivalKind::started;
     transition(run, std::move(arrival));
-  } else {
-    continue_with(run, std::move(replayed.fresh));
   }
   for (const std::string& op : attempts) begin_attempt(run, op);
   when_ready(run, [this, run, inbox = std::move(loaded->stored.inbox)] { take_inbox(run, inbox); });

@@ -31,6 +31,29 @@ std::function<void(const base::Fault&)> refuse_on_fault(const Reply<T>& reply) {
   return [reply](const base::Fault& fault) { reply(unavailable(fault)); };
 }
 
+/// Answers once and for certain: where everything that could have answered is gone, with a refusal.
+template <class T>
+class SureReply {
+ public:
+  SureReply(Reply<T> reply, Refusal otherwise)
+      : reply_(std::move(reply)), otherwise_(std::move(otherwise)) {}
+
+  SureReply(const SureReply&) = delete;
+  SureReply& operator=(const SureReply&) = delete;
+
+  ~SureReply() {
+    if (reply_) reply_(std::move(otherwise_));
+  }
+
+  void operator()(std::variant<T, Refusal> answer) {
+    if (auto reply = std::exchange(reply_, nullptr)) reply(std::move(answer));
+  }
+
+ private:
+  Reply<T> reply_;
+  Refusal otherwise_;
+};
+
 bool is_at(const store::RunRecord& run, const std::optional<std::uint64_t>& expected) {
   return !expected || run.version == expected;
 }
@@ -136,12 +159,15 @@ void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> re
 void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply,
                 TimePoint now) {
   now_ = now;
-  const auto end_sleeps = [this, id, reply](const RunPtr& run) {
+  // The run may be dropped at any point on the way, and whatever was to happen next with it.
+  auto answer = std::make_shared<SureReply<int>>(std::move(reply), moved_on(id));
+  const auto end_sleeps = [this, answer](const RunPtr& run) {
     if (!run) {
-      reply(0);
+      (*answer)(0);
       return;
     }
-    when_ready(run, [this, run, id, reply] {
+    when_ready(run, [this, run, answer] {
+      if (run->state.ended) return;
       Arrival arrival;
       arrival.kind = ArrivalKind::woken;
       for (const Operation& operation : run->state.pending) {
@@ -149,32 +175,30 @@ void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply
       }
       const int count = static_cast<int>(arrival.ops.size());
       if (count == 0) {
-        reply(0);
+        (*answer)(0);
         return;
       }
-      transition(run, std::move(arrival), {.written = [reply, id, count](bool durable) {
-                   if (durable) {
-                     reply(count);
-                   } else {
-                     reply(moved_on(id));
-                   }
+      transition(run, std::move(arrival), {.written = [answer, count](bool durable) {
+                   if (durable) (*answer)(count);
                  }});
     });
   };
   with_run(
       std::move(workspace), id,
-      [this, id, options, reply, end_sleeps](store::RunLoaded* found) {
+      [this, id, options, answer, end_sleeps](store::RunLoaded* found) {
         if (found == nullptr) {
-          reply(not_found(id));
+          (*answer)(not_found(id));
         } else if (!is_at(found->run, options.expected_version)) {
-          reply(moved_on(id));
+          (*answer)(moved_on(id));
         } else if (store::is_end(found->run.status)) {
-          reply(Refusal{"RUN_NOT_ACTIVE", "run " + id + " is over", id});
+          (*answer)(Refusal{"RUN_NOT_ACTIVE", "run " + id + " is over", id});
+        } else if (found->run.status == Status::pending || !workers_) {
+          (*answer)(0);  // it does not sleep, it has not begun; or nothing runs yet
         } else {
           load(found->run.key, end_sleeps);
         }
       },
-      refuse_on_fault(reply));
+      [answer](const base::Fault& fault) { (*answer)(unavailable(fault)); });
 }
 
 void Loop::retry(std::string workspace, std::string id, RunOptions options,

@@ -40,7 +40,7 @@ StepOutcome outcome_of(const std::exception_ptr& error) {
 }
 
 void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
-  if (stopping_ || run->dropped) return;
+  if (stopping_ || run->dropped || run->state.ended) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr || operation->phase == Operation::Phase::backoff) return;
   if (!operation->at_most_once || operation->phase == Operation::Phase::begun) {
@@ -48,7 +48,7 @@ void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
     return;
   }
   when_ready(run, [this, run, op] {
-    const Operation* still = run->state.find(op);
+    const Operation* still = run->state.ended ? nullptr : run->state.find(op);
     if (still == nullptr || still->phase != Operation::Phase::under_way) return;
     journal::Entry entry;
     entry.arrival.kind = ArrivalKind::begun;
@@ -110,7 +110,8 @@ void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attemp
   if (--frame.bodies_in_flight == 0) frame.release_buried();
 
   const RunPtr run = live(key);
-  if (body.superseded) {
+  if (body.superseded || (run && body.next_waits)) {
+    // It timed out, or its run failed and was retried meanwhile.
     ++counters_.late_results;
     if (run && body.next_waits) when_ready(run, [this, run, op] { begin_attempt(run, op); });
   } else if (run) {
@@ -141,7 +142,8 @@ void Loop::attempt_over(const RunPtr& run, const std::string& op, std::uint32_t 
 
 void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t attempt,
                          StepOutcome& outcome) {
-  const Operation* operation = run->state.find(op);
+  // Its end may be on its way to the store already.
+  const Operation* operation = run->state.ended ? nullptr : run->state.find(op);
   if (operation == nullptr || operation->attempt != attempt ||
       operation->phase == Operation::Phase::backoff) {
     ++counters_.late_results;

@@ -17,7 +17,6 @@ namespace {
 constexpr std::int64_t due_page = 1000;
 constexpr std::chrono::milliseconds next_page_after{1};
 constexpr std::chrono::seconds suspect_time{10};
-constexpr std::chrono::minutes sweep_every{1};
 constexpr std::chrono::milliseconds sweep_again_after{50};
 
 }  // namespace
@@ -49,8 +48,8 @@ void Loop::tick(TimePoint now) {
     next_sweep_.reset();
     submit(store::Sweep{.now = now_}, [this](Answer& answer) {
       const bool more = std::get<store::Swept>(answer).more;
-      next_sweep_ = now_ + (more ? std::chrono::nanoseconds(sweep_again_after)
-                                 : std::chrono::nanoseconds(sweep_every));
+      next_sweep_ =
+          now_ + (more ? std::chrono::nanoseconds(sweep_again_after) : options_.sweep_every);
     });
   }
   if (well_at_ && *well_at_ <= now_) {

@@ -102,6 +102,13 @@ std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame,
   } catch (const std::exception& error) {
     return Divergence{"the arguments the run was started with", error.what()};
   }
+  for (const Record& record : records) {
+    if (record.requests_void) continue;
+    for (const journal::Request& request : record.entry.requests) {
+      if (request.kind != journal::RequestKind::version) continue;
+      frame->recall_version(request.name, static_cast<int>(request.attempt));
+    }
+  }
   Replay replay(*frame, records, now);
   replay.run();
   if (frame->divergence()) return *frame->divergence();

@@ -33,6 +33,7 @@ ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores,
       loop_(registry, random_, *this, options_.loop),
       pool_(options_.step_threads),
       committer_([this] { run_committer(); }),
+      watchdog_([this] { watch(); }),
       thread_([this] { run(); }) {
   Waiting opening;
   post([&opening](Loop& loop, TimePoint now) {
@@ -95,6 +96,7 @@ void ThreadedDriver::stop() {
     }
     wake_loop_.notify_one();
     if (thread_.joinable()) thread_.join();
+    if (watchdog_.joinable()) watchdog_.join();
     {
       const std::lock_guard lock(mutex_);
       stop_committer_ = true;
@@ -109,9 +111,11 @@ void ThreadedDriver::run() {
   bool closing = false;
   for (;;) {
     rest();
+    busy_since_ = base::monotonic_now().count();
     feed_answers();
     feed_inputs();
     run_tasks();
+    busy_since_ = 0;
     if (loop_.next_tick().value_or(TimePoint::max()) <= now()) loop_.tick(now());
     if (loop_.is_store_lost() && !committing_) reopen_store();
     hand_over_batch();
@@ -141,6 +145,7 @@ bool ThreadedDriver::leave() {
     if (!stop_loop_ || !inputs_.empty()) return false;
     stopped_loop_ = true;
   }
+  wake_watchdog_.notify_all();
   loop_.dismiss_watchers();
   return true;
 }
@@ -178,11 +183,7 @@ void ThreadedDriver::feed_answers() {
   }
   if (!committed) return;
   committing_ = false;
-  const auto began = base::monotonic_now();
   loop_.committed(std::move(committed->first), std::move(committed->second), now());
-  if (base::monotonic_now() - began > slow_segment) {
-    report("the loop was held up for more than a second: a workflow's own code must not block");
-  }
 }
 
 void ThreadedDriver::run_tasks() {
@@ -192,6 +193,23 @@ void ThreadedDriver::run_tasks() {
     engine::run_task(std::move(job), *this, clients_);
   }
   feed_inputs();
+}
+
+/// Workflow code and Task steps share one thread with everything else: whoever holds it up is told of.
+void ThreadedDriver::watch() {
+  std::unique_lock lock(mutex_);
+  std::int64_t reported = 0;
+  while (!stopped_loop_) {
+    wake_watchdog_.wait_for(lock, slow_segment, [this] { return stopped_loop_; });
+    const std::int64_t since = busy_since_;
+    if (since == 0 || since == reported) continue;
+    if (base::monotonic_now().count() - since < std::chrono::nanoseconds(slow_segment).count())
+      continue;
+    reported = since;
+    report(
+        "the loop has been held up for more than a second: a workflow's own code and Task steps "
+        "must not block");
+  }
 }
 
 void ThreadedDriver::hand_over_batch() {

@@ -48,6 +48,7 @@ class ThreadedDriver final : public Driver, Host {
   void hand_over_batch();
   void rest();
   bool leave();
+  void watch();
   void reopen_store();
   void run_step(StepJob job) override;
   void report(std::string_view message) override;
@@ -65,6 +66,7 @@ class ThreadedDriver final : public Driver, Host {
   std::mutex mutex_;
   std::condition_variable wake_loop_;
   std::condition_variable wake_committer_;
+  std::condition_variable wake_watchdog_;
   std::vector<Input> inputs_;
   std::optional<Batch> to_commit_;
   std::optional<std::pair<Batch, base::Result<std::vector<store::Answer>>>> committed_;
@@ -82,7 +84,10 @@ class ThreadedDriver final : public Driver, Host {
   std::once_flag stopped_;
 
   ThreadPool pool_;
+  std::atomic<std::int64_t> busy_since_{
+      0};  ///< when the loop's thread took up what it is doing; 0: nothing
   std::jthread committer_;
+  std::jthread watchdog_;
   std::jthread thread_;
 };
 
