@@ -365,7 +365,13 @@ class SettledNode final : public Node<Outcome<T>>, Listener {
 
  private:
   void start(Frame& frame, const std::string& op) override {
-    node_->begin(frame, op);
+    try {
+      node_->begin(frame, op);
+    } catch (...) {
+      // What cannot even begin has failed, too.
+      interrupted_ = std::current_exception();
+      return;
+    }
     if (!node_->is_settled()) node_->listener = this;
   }
 

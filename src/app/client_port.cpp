@@ -155,9 +155,11 @@ std::vector<std::string> WorkspaceClient::stream(const std::string& id, const st
                                                  std::uint64_t from) {
   std::vector<std::string> values;
   std::uint64_t position = 0;
-  for (const store::StoredEntry& stored : entries(id)) {
-    const auto entry = value_or_throw(journal::decode(stored.bytes));
-    for (const journal::Request& request : entry.requests) {
+  std::vector<std::string> journal;
+  for (store::StoredEntry& stored : entries(id)) journal.push_back(std::move(stored.bytes));
+  for (const journal::Record& record : value_or_throw(journal::read_journal(journal))) {
+    if (record.requests_void) continue;  // a retried run has emitted them again
+    for (const journal::Request& request : record.entry.requests) {
       if (request.kind != journal::RequestKind::emit || request.name != stream) continue;
       if (position++ >= from) values.push_back(request.value);
     }

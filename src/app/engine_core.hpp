@@ -14,7 +14,8 @@ namespace semel::detail {
 
 class EngineCore {
  public:
-  using MakeDriver = std::function<std::unique_ptr<engine::Driver>(const engine::Registry&, engine::StepClientFactory)>;
+  using MakeDriver = std::function<std::unique_ptr<engine::Driver>(const engine::Registry&,
+                                                                   engine::StepClientFactory)>;
 
   EngineCore(Limits limits, const MakeDriver& make_driver);
   EngineCore(const EngineCore&) = delete;

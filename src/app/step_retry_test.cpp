@@ -162,6 +162,7 @@ TEST_CASE("a RetryableError says when to try again") {
       });
     }
   } shop;
+
   testing::Engine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -185,6 +186,7 @@ TEST_CASE("a FatalError is not tried again") {
       });
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -202,15 +204,19 @@ TEST_CASE("a StepFailedError says which step, how often, and what the last attem
     Workflow<std::string> run() {
       int attempt = 0;
       try {
-        co_await step("ship", {.retry = {.attempts = 3}}, [&attempt](std::string) {
-          throw std::runtime_error("truck " + std::to_string(++attempt) + " broke down");
-        }, std::string("box"));
+        co_await step(
+            "ship", {.retry = {.attempts = 3}},
+            [&attempt](std::string) {
+              throw std::runtime_error("truck " + std::to_string(++attempt) + " broke down");
+            },
+            std::string("box"));
       } catch (const StepFailedError& error) {
         caught = error;
       }
       co_return "went on";
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -231,9 +237,8 @@ TEST_CASE("the details of a FatalError arrive with the StepFailedError, also aft
     Json details;
 
     Workflow<> run() {
-      const auto paid = co_await settled(step("pay", [] {
-        throw FatalError("declined", {{"reason", "limit"}, {"left", 12}});
-      }));
+      const auto paid = co_await settled(
+          step("pay", [] { throw FatalError("declined", {{"reason", "limit"}, {"left", 12}}); }));
       co_await sleep(1h);
       try {
         paid.value();
@@ -242,6 +247,7 @@ TEST_CASE("the details of a FatalError arrive with the StepFailedError, also aft
       }
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -265,6 +271,7 @@ TEST_CASE("whatever a step throws ends up as a failure") {
       co_return outcome.message();
     }
   } shop;
+
   testing::Engine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const auto message = [&](int what) {
@@ -309,6 +316,7 @@ TEST_CASE("a step with no attempts fails the run that describes it and never run
       co_await step("never", {.retry = {.attempts = 0}}, [this] { ran = true; });
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -324,12 +332,16 @@ TEST_CASE("bound arguments are copied: every attempt gets them as they were") {
     Strings seen{};
 
     Workflow<> run() {
-      co_await step("eat", [this](std::string meal) {
-        seen.push_back(std::exchange(meal, "gone"));
-        if (seen.size() < 3) throw std::runtime_error("again");
-      }, std::string("soup"));
+      co_await step(
+          "eat",
+          [this](std::string meal) {
+            seen.push_back(std::exchange(meal, "gone"));
+            if (seen.size() < 3) throw std::runtime_error("again");
+          },
+          std::string("soup"));
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 

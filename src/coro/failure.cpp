@@ -89,7 +89,8 @@ void throw_run_failure(const Failure& failure) {
     throw IdempotencyConflictError(failure.code, failure.message);
   if (failure.code == "RUN_ACTIVE" || failure.code == "RUN_FINISHED")
     throw Error(failure.code, failure.message);
-  RunFailedError error("RUN_FAILED", failure.code + ": " + failure.message);
+  const bool says_more = failure.code != "RUN_FAILED";
+  RunFailedError error("RUN_FAILED", (says_more ? failure.code + ": " : "") + failure.message);
   error.op = failure.op;
   throw error;
 }

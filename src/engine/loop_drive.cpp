@@ -219,6 +219,9 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry,
     run.row_status = changes.end->status;
     return changes;
   }
+  // Nothing of a recovered run was replayed yet, and its code may go on from what it finds there: parked now and killed
+  // before that, nothing would wake it.
+  if (arrival.kind == ArrivalKind::recovered) return changes;
   const Status status = run.state.has_work() ? Status::running : Status::waiting;
   if (status != run.row_status) changes.status = status;
   run.row_status = status;

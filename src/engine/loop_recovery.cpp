@@ -217,10 +217,17 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   });
   std::vector<std::string> attempts;
   for (const Operation& operation : run->state.pending) {
-    if (operation.kind == RequestKind::step) attempts.push_back(operation.op);
+    // One that came back while the store was away is not run again: its result is delivered below.
+    const bool is_back = std::ranges::any_of(held_, [&](const HeldResult& held) {
+      return held.run == run->key && held.op == operation.op && held.attempt == operation.attempt;
+    });
+    if (operation.kind == RequestKind::step && !is_back) attempts.push_back(operation.op);
   }
   const bool is_too_late = run->deadline && *run->deadline <= now_;
-  if (has_started) {
+  if (has_started && replayed.fresh.empty() && run->row_status == Status::running &&
+      !run->state.has_work()) {
+    write(run, {});  // the work it had was lost and is not begun again: it waits
+  } else if (has_started) {
     continue_with(run, std::move(replayed.fresh));
   } else if (!is_too_late) {
     Arrival arrival;

@@ -345,6 +345,12 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
                   loaded.run.id});
     return;
   }
+  // What the store decided for an entry belongs to it: without it the copy would wait for an answer nobody gives.
+  while (seq + 1 < loaded.entries.size()) {
+    const auto next = journal::decode(loaded.entries[seq + 1]);
+    if (!next || next->arrival.kind != ArrivalKind::outcome) break;
+    ++seq;
+  }
   std::vector<std::string> entries(loaded.entries.begin(),
                                    loaded.entries.begin() + static_cast<std::ptrdiff_t>(seq) + 1);
   auto records = journal::read_journal(entries);

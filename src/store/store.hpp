@@ -51,7 +51,8 @@ enum class TimerKind : std::uint8_t {
   grace = 4,     ///< a graceful cancel becomes an immediate one
 };
 
-/// (run, kind, op) is unique; `due` is given on removal too, because timers are stored in the order they fall due.
+/// (run, kind, op) is unique: setting it again moves it, clearing it needs no more than that. `due` is given on removal
+/// too, because timers are stored in the order they fall due.
 struct Timer {
   RunKey run = 0;
   TimerKind kind = TimerKind::sleep;
@@ -61,10 +62,18 @@ struct Timer {
   bool operator==(const Timer&) const = default;
 };
 
+/// What a newcomer does about an unfinished holder of its key or id (dead, diverged and pending ones are unfinished).
+/// `attach` hands it back; `supersede` cancels it, with its children, and takes over.
 enum class OnRunning : std::uint8_t { attach, reject, supersede };
+
+/// What a newcomer does about a finished one. `start_new` takes over: the old run keeps its row and loses the key, or, if
+/// it has the newcomer's id, is removed at once. `start_new_if_failed` does so unless it completed.
 enum class AfterDone : std::uint8_t { return_result, start_new, start_new_if_failed, reject };
 
-/// A run to be created, if nobody holds its key or id.
+/// A run to be created, if nobody holds its key or id. A key is held until `key_ttl` after its run's end, a chosen id as
+/// long as its run is kept; what is past its time counts for nothing, swept or not. A run is handed back only to a start
+/// with the same workflow and, if `check_fingerprint`, the same fingerprint. Made with its start timer and its deadline
+/// timer, if it has such.
 struct NewRun {
   RunKey key = 0;
   std::string workspace = "default";
@@ -98,11 +107,12 @@ struct End {
 /// Another run to be created in the same commit, with status running and no entry yet (or pending with a start timer).
 /// An outcome entry goes behind the entries of the command that asked: name = the run's id, value = "true" if it was
 /// created and "false" if it was attached to, or a failure with the code the same start would have been refused with.
-/// The holder of a key is attached to as `start` does.
+/// The holder of a key is attached to as `start` does. No run supersedes itself or one above it, nor waits for itself:
+/// RUN_ACTIVE. A command that ends its run leaves no outcome behind the end, but the child is made.
 struct ChildRequest {
   std::string op;
   NewRun run;
-  bool wait = true;  ///< `child`: as if followed by a WaitRequest for it; false: `spawn`
+  bool wait = true;  ///< `child`: as if followed by a WaitRequest for it, and it gets its parent; false: `spawn`
 };
 
 /// Wait for the end of another run of the workspace: when it ends, the commit that ends it puts a result into this
@@ -112,10 +122,11 @@ struct WaitRequest {
   std::string run_id;
 };
 
-/// What a new entry of a run changes besides the journal, in the same commit.
+/// What a new entry of a run changes besides the journal, in the same commit, in this order: the inbox, timers cleared,
+/// timers set, attributes, waits dropped, children, waits, the end.
 struct Changes {
-  /// Of the run's row; absent: unchanged, nothing is written. `waiting` is written as `running` where an outcome entry
-  /// follows that the workflow goes on from (all but that of a `child` that is there): its owner has work.
+  /// Of the run's row; absent: unchanged, nothing is written. It is `running` all the same where an outcome entry follows
+  /// that the workflow goes on from (all but that of a `child` that is there): its owner has work.
   std::optional<Status> status;
   std::vector<Timer> timers_set;
   std::vector<Timer> timers_cleared;
@@ -155,8 +166,8 @@ struct StartRun {
   Changes changes;
 };
 
-/// Appends `entries` at `seq`, `seq + 1`, … and applies `changes`. Answers `Advanced`, or `Stale` if the journal does
-/// not end at `seq - 1` or the run is over: then nothing happened.
+/// Appends `entries` at `seq`, `seq + 1`, … (or none) and applies `changes`. Answers `Advanced`, or `Stale` if the journal
+/// does not end at `seq - 1` or the run is over or marked: then nothing happened.
 struct AdvanceRun {
   RunKey run = 0;
   Seq seq = 0;
@@ -297,9 +308,10 @@ struct KeysReserved {
 
 struct Done {};
 
-/// `wake`: runs that got something into their inbox by this command.
+/// `wake`: runs that got something into their inbox by this command and were not ended by it, each once.
 /// `outcomes`: entries the store appended behind this command's own, in order.
-/// `created`: runs that were created by it and wait for their first segment.
+/// `created`: children that were created by it and wait for their first segment; not those that wait for their start
+/// timer.
 /// `ended`: other runs that it ended (children of a cancelled run, a superseded holder).
 struct Effects {
   std::vector<RunKey> wake;

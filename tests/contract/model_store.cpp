@@ -83,7 +83,7 @@ class ModelStore final : public Store {
   Answer answer(const NodeWell& command) {
     model_.well = true;
     model_.crashes = 0;
-    model_.open = !command.closed;
+    if (command.closed) model_.open = false;
     return Done{};
   }
 
@@ -619,11 +619,12 @@ class ModelReader final : public Reader {
   }
 
   bool is_orphan(RunKey key, const Model::Run& run) const {
-    if (run.status == Status::pending) return !model_->timers.contains({key, TimerKind::start, ""});
-    if (run.status != Status::waiting) return false;
+    if (run.status != Status::pending && run.status != Status::waiting) return false;
     for (const auto& [timer, due] : model_->timers) {
-      if (std::get<RunKey>(timer) == key) return false;
+      const auto& [of, kind, op] = timer;
+      if (of == key && (run.status == Status::waiting || kind == TimerKind::start)) return false;
     }
+    if (run.status == Status::pending) return true;
     for (const auto& [id, item] : model_->inbox) {
       if (item.run == key) return false;
     }

@@ -45,6 +45,18 @@ void set_up_reader(Database& database) {
 
 }  // namespace
 
+struct Database::Control {
+  explicit Control(Database& database)
+      : begin_write(database, "BEGIN IMMEDIATE"),
+        begin_read(database, "BEGIN"),
+        commit(database, "COMMIT") {}
+
+  // IMMEDIATE: a lock somebody else holds shows before anything is decided, not in the middle of it.
+  Statement begin_write;
+  Statement begin_read;
+  Statement commit;
+};
+
 void throw_corrupt(std::string message) {
   throw Failed{SQLITE_OK, base::Fault{base::Errc::corrupt, std::move(message)}};
 }
@@ -79,7 +91,11 @@ std::shared_ptr<Database> Database::open(const std::string& path, Access access,
   return database;
 }
 
+Database::Database(std::string path)
+    : path_(std::move(path)), control_(std::make_unique<Control>(*this)) {}
+
 Database::~Database() {
+  control_.reset();
   // v2: a statement that still lives keeps the connection until it goes.
   sqlite3_close_v2(handle_);
 }
@@ -160,8 +176,7 @@ std::string_view Rows::view(int column) const {
 // ------------------------------------------------------------------------------------------------ transactions
 
 Transaction::Transaction(Database& database, Kind kind) : database_(database) {
-  // IMMEDIATE: a lock somebody else holds shows before anything is decided, not in the middle of it.
-  database_.run(kind == Kind::write ? "BEGIN IMMEDIATE" : "BEGIN");
+  (kind == Kind::write ? database_.control_->begin_write : database_.control_->begin_read).run();
 }
 
 Transaction::~Transaction() {
@@ -173,7 +188,7 @@ Transaction::~Transaction() {
 
 void Transaction::commit() {
   try {
-    database_.run("COMMIT");
+    database_.control_->commit.run();
   } catch (const Failed& failed) {
     if ((failed.result() & 0xFF) == SQLITE_BUSY) throw;
     // The log may hold the whole commit although its sync failed.

@@ -100,12 +100,16 @@ class Database {
   [[noreturn]] void fail(int result, std::string_view doing);
 
  private:
-  explicit Database(std::string path) : path_(std::move(path)) {}
+  explicit Database(std::string path);
 
   std::string path_;
   sqlite3* handle_ = nullptr;
   std::mutex mutex_;
   int wal_pages_ = 0;
+
+  friend class Transaction;
+  struct Control;  ///< the statements around every transaction
+  std::unique_ptr<Control> control_;
 };
 
 class Statement;

@@ -46,17 +46,21 @@ class Conditions {
   std::vector<std::pair<int, std::int64_t>> numbers_;
 };
 
+/// The workspace's number, so that the indexes that begin with it are found.
+std::string number_of(const std::string& workspace_name_place) {
+  return "(SELECT workspace FROM semel_workspace WHERE name = " + workspace_name_place + ")";
+}
+
 Conditions conditions_of(const ListFilter& filter) {
   Conditions where;
-  // The number first, so that the indexes that begin with the workspace are found.
-  where.add("r.workspace = (SELECT workspace FROM semel_workspace WHERE name = " +
-            where.next(filter.workspace) + ")");
+  const std::string workspace = number_of(where.next(filter.workspace));
+  where.add("r.workspace = " + workspace);
   if (filter.workflow) where.add("r.workflow = ", *filter.workflow);
   if (filter.status) where.add("r.status = ", static_cast<std::int64_t>(*filter.status));
   if (filter.idempotency_key) where.add("r.idempotency_key = ", *filter.idempotency_key);
   for (const auto& [name, value] : filter.attributes) {
-    where.add("EXISTS (SELECT 1 FROM semel_attribute a WHERE a.run = r.run AND a.name = " +
-              where.next(name) + " AND a.value = " + where.next(value) + ")");
+    where.add("r.run IN (SELECT a.run FROM semel_attribute a WHERE a.workspace = " + workspace +
+              " AND a.name = " + where.next(name) + " AND a.value = " + where.next(value) + ")");
   }
   if (filter.since) where.add("r.created_at >= ", *filter.since);
   if (filter.until) where.add("r.created_at < ", *filter.until);
@@ -65,6 +69,18 @@ Conditions conditions_of(const ListFilter& filter) {
               where.next(filter.before->second) + ")");
   }
   return where;
+}
+
+/// With a key or an attribute the few runs that have it are found by it and sorted: left alone, SQLite walks through all
+/// runs in the order of the list instead. Without, that is right: it stops at the limit.
+std::string source_of(const ListFilter& filter) {
+  std::string hint;
+  if (filter.idempotency_key) {
+    hint = " INDEXED BY semel_run_key";
+  } else if (!filter.attributes.empty()) {
+    hint = " NOT INDEXED";  // but by its primary key
+  }
+  return "semel_run r" + hint + " JOIN semel_workspace w ON w.workspace = r.workspace";
 }
 
 class SqliteReader final : public Reader {
@@ -85,8 +101,9 @@ class SqliteReader final : public Reader {
     return reading([&] {
       Conditions where = conditions_of(filter);
       const std::string limit = where.next(static_cast<std::int64_t>(filter.limit));
-      const std::string sql = std::string{"SELECT "} + record_columns + " FROM " + record_source +
-                              where.sql() + " ORDER BY r.created_at DESC, r.id DESC LIMIT " + limit;
+      const std::string sql = std::string{"SELECT "} + record_columns + " FROM " +
+                              source_of(filter) + where.sql() +
+                              " ORDER BY r.created_at DESC, r.id DESC LIMIT " + limit;
       Statement list{database_, sql.c_str()};
       where.bind_to(list);
       std::vector<RunRecord> found;
@@ -179,7 +196,7 @@ class SqliteReader final : public Reader {
       "  AND NOT EXISTS (SELECT 1 FROM semel_inbox i WHERE i.run = r.run)"
       "  AND NOT EXISTS (SELECT 1 FROM semel_waiter a JOIN semel_run o ON o.run = a.target"
       "   WHERE a.run = r.run AND a.target <> r.run AND o.status NOT IN (3, 4, 5))"
-      " ELSE 0 END ORDER BY r.run LIMIT ?1"};
+      " ELSE 0 END ORDER BY +r.run LIMIT ?1"};
 };
 
 }  // namespace

@@ -122,10 +122,15 @@ struct SqliteStore::Impl {
 
   /// Behind a commit, so that a failure here takes nothing back: it only stops the store.
   void checkpoint_if_due() {
-    if (checkpoint_pages == never_checkpoint || database->wal_pages() < checkpoint_pages) return;
+    const int pages = database->wal_pages();
+    if (pages < pages_seen) checkpoint_due_at = checkpoint_pages;  // the log began anew
+    pages_seen = pages;
+    if (checkpoint_pages == never_checkpoint || pages < checkpoint_due_at) return;
     try {
       database->checkpoint();
       ++tables.counters.checkpoints;
+      // A reader may keep the log from beginning anew; then it is not worth a try at every commit.
+      checkpoint_due_at = pages + checkpoint_pages;
     } catch (const Failed& failed) {
       give_up(failed.fault().message);
     }
@@ -137,6 +142,8 @@ struct SqliteStore::Impl {
   sqlite::Tables tables{*database};
   sqlite::Upkeep upkeep{*database};
   int checkpoint_pages;
+  int checkpoint_due_at = checkpoint_pages;
+  int pages_seen = 0;
   std::string broken;  ///< why every call is refused; empty: all is well
 };
 
@@ -194,6 +201,9 @@ base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> 
     impl_->tables.runs.forget_workspaces();
     if (failed.fault().code == base::Errc::unavailable) impl_->give_up(failed.fault().message);
     return failed.fault();
+  } catch (...) {
+    impl_->tables.runs.forget_workspaces();
+    throw;
   }
 }
 

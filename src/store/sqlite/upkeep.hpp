@@ -22,8 +22,8 @@ class Upkeep {
   Statement open_node_{database_,
                        "INSERT OR REPLACE INTO semel_node (node, opened_at, open, well, crashes)"
                        " VALUES (1, ?1, 1, 0, ?2)"};
-  Statement node_well_{database_,
-                       "UPDATE semel_node SET well = 1, crashes = 0, open = ?1 WHERE node = 1"};
+  Statement node_well_{
+      database_, "UPDATE semel_node SET well = 1, crashes = 0, open = open AND ?1 WHERE node = 1"};
   Statement next_key_{database_, "SELECT next FROM semel_counter WHERE name = 'run'"};
   Statement set_next_key_{database_,
                           "INSERT OR REPLACE INTO semel_counter (name, next) VALUES ('run', ?1)"};

@@ -1,0 +1,59 @@
+// `semel bench`: what the engine does, beside what plain SQLite and the disk do in the same process and the same minutes.
+#pragma once
+
+#include "app/bench_report.hpp"
+
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace semel::app::bench {
+
+struct Options {
+  bool brief = false;             ///< for CI: rounds too short to judge by
+  std::vector<std::string> only;  ///< names of measurements; empty: all
+  std::string json_file;
+  std::string directory;  ///< empty: a new one on a disk
+};
+
+/// How long and how often to measure.
+struct Pace {
+  int rounds = 5;
+  int rounds_minor = 3;  ///< where no target hangs on it
+  Seconds window{0.6};
+  std::uint32_t long_run_steps = 10'000;
+  int long_run_blocks = 25;  ///< of 20 steps behind them
+  int parked_runs = 100'000;
+};
+
+struct Bench {
+  Report& report;
+  std::filesystem::path directory;
+  Pace pace;
+
+  std::filesystem::path file(const std::string& name) const { return directory / (name + ".db"); }
+};
+
+// Each adds its rows. Files it made are gone when it returns.
+void measure_disk(Bench& bench);
+void measure_latency(Bench& bench);
+void measure_throughput(Bench& bench);
+void measure_starts(Bench& bench);
+void measure_matrix(Bench& bench);
+void measure_position_and_replay(Bench& bench);
+void measure_parked(Bench& bench);
+
+/// The names `only` may have, in order.
+std::vector<std::string> measurement_names();
+
+/// 0; 1 where something is not sane (figures below their targets are only printed). Throws Error for bad options.
+int run(const Options& options, std::ostream& out);
+
+/// The part of `measure_parked` that runs in a process of its own; `job` says which.
+int run_child(const std::string& job, std::ostream& out);
+
+/// Removes a store's files.
+void remove_store(const std::filesystem::path& file);
+
+}  // namespace semel::app::bench

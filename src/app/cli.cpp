@@ -1,0 +1,154 @@
+#include "app/cli.hpp"
+
+#include "app/bench.hpp"
+#include "app/cli_commands.hpp"
+
+#include <semel/error.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace semel::app {
+
+namespace {
+
+constexpr int failure = 1;
+constexpr int misuse = 2;
+
+/// The options of all commands, filled while the arguments are read.
+struct Chosen {
+  DoctorOptions doctor;
+  RunsOptions runs;
+  JournalOptions journal;
+  bench::Options bench;
+  std::string bench_child;
+};
+
+void add_store(CLI::App& command, std::string& store) {
+  command.add_option("--store", store, "where the runs are, as the engine was told")
+      ->type_name("sqlite:FILE")
+      ->required();
+}
+
+void add_json(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "for scripts: JSON instead of a table");
+}
+
+void add_workspace(CLI::App& command, std::string& workspace) {
+  command.add_option("--workspace", workspace, "whose runs")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+void add_doctor(CLI::App& program, DoctorOptions& options) {
+  CLI::App* command = program.add_subcommand(
+      "doctor", "Look a store over: what is in it, and whether every unfinished run will wake");
+  add_store(*command, options.store);
+  command->add_option("--limit", options.limit, "how many runs at fault to list")
+      ->type_name("N")
+      ->capture_default_str();
+  add_json(*command, options.json);
+  command->footer(
+      "Only looks; may be used while an engine runs. Ends with 1 where a run will not wake.\n\n"
+      "Example:\n  semel doctor --store sqlite:shop.db");
+}
+
+void add_runs(CLI::App& program, RunsOptions& options) {
+  CLI::App* command = program.add_subcommand("runs", "List runs, newest first");
+  add_store(*command, options.store);
+  command
+      ->add_option("--status", options.status,
+                   "pending, running, waiting, completed, failed, cancelled, dead or diverged")
+      ->type_name("STATUS");
+  command->add_option("--workflow", options.workflow, "of this workflow alone")->type_name("NAME");
+  add_workspace(*command, options.workspace);
+  command->add_option("--limit", options.limit, "how many")->type_name("N")->capture_default_str();
+  add_json(*command, options.json);
+  command->footer("Example:\n  semel runs --store sqlite:shop.db --status failed --limit 5");
+}
+
+void add_journal(CLI::App& program, JournalOptions& options) {
+  CLI::App* command =
+      program.add_subcommand("journal", "Show what a run remembers, entry by entry");
+  command->add_option("RUN_ID", options.run_id, "as `semel runs` shows it")->required();
+  add_store(*command, options.store);
+  add_workspace(*command, options.workspace);
+  add_json(*command, options.json);
+  command->footer("Example:\n  semel journal --store sqlite:shop.db order-7 --json");
+}
+
+void add_bench(CLI::App& program, Chosen& chosen) {
+  CLI::App* command = program.add_subcommand(
+      "bench", "Measure the engine on this machine, beside plain SQLite and the disk");
+  bench::Options& options = chosen.bench;
+  command->add_flag("--short", options.brief, "half a minute, for CI; too short to judge by");
+  command
+      ->add_option("--only", options.only,
+                   fmt::format("some of: {}", fmt::join(bench::measurement_names(), ", ")))
+      ->type_name("NAME,...")
+      ->delimiter(',');
+  command->add_option("--json", options.json_file, "write the figures there, too")
+      ->type_name("FILE");
+  command
+      ->add_option("--dir", options.directory,
+                   "make the files there; by default on the first disk of"
+                   " TMPDIR, /var/tmp, /tmp")
+      ->type_name("DIR");
+  command->add_option("--child", chosen.bench_child)->group("");
+  command->footer(
+      "Takes about three minutes. A ratio compares with the limit measured next to it, so it "
+      "means\n"
+      "something on a busy machine, too. Ends with 1 where figures make no sense, not where they "
+      "are low.\n\n"
+      "Example:\n  semel bench --only latency,throughput --json figures.json");
+}
+
+int dispatch(const CLI::App& program, const Chosen& chosen, Output output) {
+  if (program.got_subcommand("doctor")) return doctor(chosen.doctor, output.out);
+  if (program.got_subcommand("runs")) return list_runs(chosen.runs, output.out);
+  if (program.got_subcommand("journal")) return show_journal(chosen.journal, output.out);
+  if (!chosen.bench_child.empty()) return bench::run_child(chosen.bench_child, output.out);
+  return bench::run(chosen.bench, output.out);
+}
+
+int explain(const Error& error, std::ostream& err) {
+  fmt::print(err, "semel: {}\n", error.what());
+  return error.code() == "VALIDATION_ERROR" ? misuse : failure;
+}
+
+}  // namespace
+
+int run_command(std::vector<std::string> arguments, Output output) {
+  CLI::App program(
+      "semel: durable workflows. These commands look at a store and measure the engine.", "semel");
+  Chosen chosen;
+  program.set_version_flag("--version", std::string("semel " SEMEL_VERSION));
+  program.require_subcommand(1);
+  add_runs(program, chosen.runs);
+  add_journal(program, chosen.journal);
+  add_doctor(program, chosen.doctor);
+  add_bench(program, chosen);
+  program.footer(
+      "`semel COMMAND --help` says more.\n\nExample:\n  semel runs --store sqlite:shop.db --status "
+      "waiting");
+
+  try {
+    std::ranges::reverse(arguments);  // CLI11 takes them from the end
+    program.parse(std::move(arguments));
+    return dispatch(program, chosen, output);
+  } catch (const CLI::ParseError& error) {
+    const int code = program.exit(error, output.out, output.err);
+    return code == 0 ? 0 : misuse;
+  } catch (const Error& error) {
+    return explain(error, output.err);
+  } catch (const std::exception& error) {
+    fmt::print(output.err, "semel: {}\n", error.what());
+    return failure;
+  }
+}
+
+}  // namespace semel::app

@@ -1,0 +1,19 @@
+// The command line. Exit codes: 0 all is well, 1 it is not (or could not be found out), 2 the command was not
+// understood.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace semel::app {
+
+struct Output {
+  std::ostream& out;
+  std::ostream& err;
+};
+
+/// `arguments` without the program's name. Returns the exit code; never throws.
+int run_command(std::vector<std::string> arguments, Output output);
+
+}  // namespace semel::app

@@ -1,0 +1,40 @@
+// What each command does, once its options are known. All throw Error; the command line turns it into words.
+#pragma once
+
+#include "app/cli.hpp"
+
+#include <optional>
+#include <string>
+
+namespace semel::app {
+
+struct DoctorOptions {
+  std::string store;
+  std::size_t limit = 20;  ///< offenders listed
+  bool json = false;
+};
+
+/// 0: every unfinished run has a reason to wake; 1: some have none.
+int doctor(const DoctorOptions& options, std::ostream& out);
+
+struct RunsOptions {
+  std::string store;
+  std::string workspace = "default";
+  std::optional<std::string> status;
+  std::optional<std::string> workflow;
+  std::size_t limit = 20;
+  bool json = false;
+};
+
+int list_runs(const RunsOptions& options, std::ostream& out);
+
+struct JournalOptions {
+  std::string store;
+  std::string workspace = "default";
+  std::string run_id;
+  bool json = false;
+};
+
+int show_journal(const JournalOptions& options, std::ostream& out);
+
+}  // namespace semel::app

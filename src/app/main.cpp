@@ -1,0 +1,7 @@
+#include "app/cli.hpp"
+
+#include <iostream>
+
+int main(int argc, char** argv) {
+  return semel::app::run_command({argv + 1, argv + argc}, {std::cout, std::cerr});
+}

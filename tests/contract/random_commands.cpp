@@ -1,0 +1,220 @@
+#include "tests/contract/random_commands.hpp"
+
+#include "tests/contract/stores.hpp"
+
+namespace semel::store {
+
+std::vector<Command> RandomCommands::next_batch() {
+  now_ += random_.one_in(8) ? std::chrono::hours{random_.below(6)}
+                            : std::chrono::seconds{random_.below(100)};
+  std::vector<Command> batch;
+  for (std::uint64_t i = random_.below(5); i < 5; ++i) batch.push_back(next());
+  return batch;
+}
+
+Command RandomCommands::next() {
+  switch (random_.below(32)) {
+    case 0:
+      return Sweep{
+          .now = now_,
+          .limit = static_cast<std::int64_t>(1 + random_.below(random_.one_in(2) ? 5 : 100))};
+    case 1:
+      return OpenNode{.now = now_, .keys_count = static_cast<std::int64_t>(1 + random_.below(9))};
+    case 2:
+      return random_.one_in(2) ? Command{NodeWell{.closed = random_.one_in(2)}}
+                               : Command{ReserveKeys{.keys_count = 3}};
+    case 3:
+      return SaveProgress{.run = pick_run(), .op = pick({"1", "2"}), .value = pick({"10", "20"})};
+    case 4:
+      return FindDue{.now = now_ + some_time(),
+                     .limit = static_cast<std::int64_t>(1 + random_.below(6))};
+    case 5:
+      return FindWork{.after = pick_run(),
+                      .limit = static_cast<std::int64_t>(1 + random_.below(6))};
+    case 6:
+      return random_.one_in(2) ? Command{FindRun{.id = pick_id("default")}}
+                               : Command{ReadInbox{.run = pick_run()}};
+    case 7:
+    case 8:
+      return mark();
+    case 9:
+    case 10:
+    case 11:
+      return reopen();
+    case 12:
+    case 13:
+    case 14:
+    case 15:
+      return cancel();
+    case 16:
+    case 17:
+    case 18:
+    case 19:
+    case 20:
+    case 21:
+    case 22:
+      return start();
+    default:
+      return advance();
+  }
+}
+
+StartRun RandomCommands::start() {
+  const std::string workspace = random_.one_in(6) ? "acme" : "default";
+  StartRun command{.run = make_run(workspace)};
+  if (!command.run.start_at && !random_.one_in(6)) command.first_entry = make_entries(1).front();
+  if (random_.one_in(2)) command.changes = make_changes(command.run.key, workspace);
+  return command;
+}
+
+AdvanceRun RandomCommands::advance() {
+  const RunKey run = pick_run();
+  AdvanceRun command{.run = run,
+                     .seq = next_seq(run),
+                     .entries = make_entries(random_.one_in(6) ? 0 : 1),
+                     .now = now_};
+  if (random_.one_in(6)) command.entries.push_back(entry("another"));
+  if (!random_.one_in(4)) command.changes = make_changes(run, workspace_of(run));
+  return command;
+}
+
+CancelRun RandomCommands::cancel() {
+  const std::string workspace = random_.one_in(6) ? "acme" : "default";
+  CancelRun command{.workspace = workspace, .id = pick_id(workspace), .now = now_};
+  if (random_.one_in(2)) command.grace_until = now_ + some_time();
+  if (random_.one_in(3)) command.expected_version = random_.below(4);
+  return command;
+}
+
+ReopenRun RandomCommands::reopen() {
+  const RunKey run = pick_run();
+  ReopenRun command{.run = run, .seq = next_seq(run), .entries = {entry("reopened")}, .now = now_};
+  if (random_.one_in(2)) command.changes = make_changes(run, workspace_of(run));
+  return command;
+}
+
+MarkRun RandomCommands::mark() {
+  const RunKey run = pick_run();
+  const Seq next = next_seq(run);
+  MarkRun command{.run = run, .status = random_.one_in(2) ? Status::dead : Status::diverged};
+  if (next > 0) command.seq = next - 1;
+  command.reason = {.code = "DIVERGED", .message = "as it happens"};
+  return command;
+}
+
+NewRun RandomCommands::make_run(const std::string& workspace) {
+  NewRun run = new_run(++last_key_);
+  run.workspace = workspace;
+  run.created_at = now_;
+  run.chosen_id = random_.one_in(2);
+  if (run.chosen_id) run.id = pick({"a", "b", "c"});
+  if (random_.one_in(30)) run.id = pick_id(workspace);
+  if (random_.one_in(2)) run.idempotency_key = pick({"k", "l"});
+  run.key_ttl = some_time();
+  run.retention = some_time();
+  if (random_.one_in(6)) run.fingerprint = "fingerprint of [8]";
+  run.check_fingerprint = !random_.one_in(6);
+  if (random_.one_in(8)) run.workflow = "refund";
+  run.on_running = static_cast<OnRunning>(random_.below(3));
+  run.after_done = static_cast<AfterDone>(random_.below(4));
+  if (random_.one_in(6)) run.start_at = now_ + some_time();
+  if (random_.one_in(6)) run.deadline = now_ + some_time();
+  if (random_.one_in(4)) run.attributes = {{pick({"stage", "who"}), pick({"x", "y"})}};
+  if (random_.one_in(4)) {
+    const RunKey parent = pick_run();
+    if (model_.runs.contains(parent) && workspace_of(parent) == workspace) run.parent = parent;
+  }
+  return run;
+}
+
+Changes RandomCommands::make_changes(RunKey run, const std::string& workspace) {
+  Changes changes;
+  if (random_.one_in(2)) changes.status = random_.one_in(2) ? Status::waiting : Status::running;
+  const auto timer = [&] {
+    return Timer{.run = run,
+                 .kind = static_cast<TimerKind>(random_.below(5)),
+                 .op = random_.one_in(2) ? "" : pick({"1", "2"}),
+                 .due = now_ + some_time()};
+  };
+  if (random_.one_in(3)) changes.timers_set.push_back(timer());
+  if (random_.one_in(6)) changes.timers_set.push_back(timer());
+  if (random_.one_in(4)) changes.timers_cleared.push_back(timer());
+  if (random_.one_in(3)) {
+    for (const auto& [id, item] : model_.inbox) {
+      if (item.run == run || random_.one_in(20)) changes.inbox_consumed.push_back(id);
+    }
+  }
+  if (random_.one_in(4))
+    changes.attributes.emplace_back(pick({"stage", "who"}), pick({"x", "y", "z"}));
+  if (random_.one_in(4)) {
+    changes.children.push_back(
+        {.op = pick({"1", "2"}), .run = make_run(workspace), .wait = !random_.one_in(3)});
+  }
+  for (std::uint64_t i = random_.below(4); i > 2; --i) {
+    changes.waits.push_back({.op = pick({"1", "2", "3"}), .run_id = pick_id(workspace)});
+  }
+  if (random_.one_in(3))
+    changes.waits.push_back({.op = pick({"1", "2", "3"}), .run_id = pick_id(workspace)});
+  if (random_.one_in(8)) changes.waits_dropped.push_back(pick({"1", "2", "3"}));
+  if (random_.one_in(5)) changes.end = make_end();
+  return changes;
+}
+
+End RandomCommands::make_end() {
+  switch (random_.below(4)) {
+    case 0:
+      return failed();
+    case 1:
+      return {.status = Status::failed};
+    case 2:
+      return {.status = Status::cancelled,
+              .failure = journal::Failure{.code = "X", .message = "own code"}};
+    default:
+      return {.output = "42"};
+  }
+}
+
+std::vector<std::string> RandomCommands::make_entries(std::uint64_t count) {
+  std::vector<std::string> entries;
+  while (entries.size() < count) entries.push_back(entry(pick({"pack", "ship", "charge"})));
+  return entries;
+}
+
+/// Mostly of a run that is there.
+std::string RandomCommands::pick_id(const std::string& workspace) {
+  const auto run = model_.runs.find(pick_run());
+  if (run != model_.runs.end() && run->second.made.workspace == workspace)
+    return run->second.made.id;
+  return pick({"a", "b", "c"});
+}
+
+/// Mostly a young one that is there.
+RunKey RandomCommands::pick_run() {
+  if (model_.runs.empty() || random_.one_in(20)) return static_cast<RunKey>(random_.below(30));
+  const std::uint64_t back = random_.below(std::min<std::uint64_t>(model_.runs.size(), 8));
+  return std::prev(model_.runs.end(), static_cast<std::ptrdiff_t>(back) + 1)->first;
+}
+
+std::string RandomCommands::workspace_of(RunKey run) const {
+  const auto found = model_.runs.find(run);
+  return found == model_.runs.end() ? "default" : found->second.made.workspace;
+}
+
+/// Mostly the right one.
+Seq RandomCommands::next_seq(RunKey run) {
+  const auto found = model_.runs.find(run);
+  const Seq next = found == model_.runs.end() ? 0 : found->second.entries.size();
+  if (!random_.one_in(8)) return next;
+  return random_.one_in(2) ? next + 1 : next - std::min<Seq>(next, 1);
+}
+
+std::chrono::nanoseconds RandomCommands::some_time() {
+  return random_.one_in(3) ? std::chrono::nanoseconds{std::chrono::hours{random_.below(8)}}
+                           : std::chrono::nanoseconds{std::chrono::seconds{random_.below(300)}};
+}
+
+std::string RandomCommands::pick(std::initializer_list<const char*> choices) {
+  return *(choices.begin() + random_.below(choices.size()));
+}
+
+}  // namespace semel::store

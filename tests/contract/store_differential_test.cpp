@@ -1,0 +1,143 @@
+// Random command sequences on the model and on SQLite: the same answers, and the same state to be seen, after every
+// batch. SEMEL_SEED=… replays one seed, SEMEL_SEEDS=n tries n of them.
+#include "store/sqlite/sqlite_store.hpp"
+#include "tests/contract/describe.hpp"
+#include "tests/contract/random_commands.hpp"
+#include "tests/contract/stores.hpp"
+
+#include <cstdlib>
+
+namespace semel::store {
+namespace {
+
+constexpr int batches_per_seed = 60;
+
+/// By value, so that a loop may range over it.
+template <class T>
+T value(base::Result<T> result) {
+  REQUIRE_MESSAGE(result.has_value(), result.error().message);
+  return *std::move(result);
+}
+
+/// A model and a real store side by side.
+class Pair {
+ public:
+  Pair() { open(); }
+
+  const Model& model() const { return *model_; }
+
+  /// As after a crash: nothing that was answered may be gone.
+  void reopen() {
+    real_reader_.reset();
+    real_.reset();
+    open();
+  }
+
+  void check_batch(const std::vector<Command>& batch) {
+    std::string commands;
+    for (const Command& command : batch) commands += "\n  " + describe(command);
+    CAPTURE(commands);
+    const std::string specified = answers(*specification_, batch);
+    const std::string actual = answers(*real_, batch);
+    REQUIRE(actual == specified);
+    compare_state();
+  }
+
+ private:
+  void open() {
+    specification_ = make_model_store(model_);
+    model_reader_ = make_model_reader(model_);
+    auto opened = SqliteStore::open(database_);
+    REQUIRE(opened);
+    auto reader = (*opened)->reader();
+    REQUIRE(reader);
+    real_reader_ = *std::move(reader);
+    real_ = *std::move(opened);
+  }
+
+  static std::string answers(Store& store, const std::vector<Command>& batch) {
+    const auto answers = store.execute(batch);
+    REQUIRE_MESSAGE(answers.has_value(), answers.error().message);
+    std::string text;
+    for (const Answer& answer : *answers) text += describe(answer) + "\n";
+    return text;
+  }
+
+  void compare_state() {
+    std::vector<Command> looks{FindWork{}, FindDue{.now = TimePoint::max()}};
+    for (const auto& [key, run] : model_->runs) looks.emplace_back(LoadRun{key});
+    REQUIRE(answers(*real_, looks) == answers(*specification_, looks));
+    REQUIRE(seen_by(*real_reader_) == seen_by(*model_reader_));
+  }
+
+  std::string seen_by(Reader& reader) const {
+    std::string text;
+    for (const Orphan& orphan : value(reader.orphans(100))) text += "orphan " + orphan.id + "\n";
+    for (const ListFilter& filter :
+         {ListFilter{}, ListFilter{.workspace = "acme"}, ListFilter{.status = Status::completed},
+          ListFilter{.idempotency_key = "k", .limit = 3},
+          ListFilter{.attributes = {{"stage", "x"}}, .limit = 3}}) {
+      for (const RunRecord& record : value(reader.list(filter))) text += record.id + " ";
+      text += "\n";
+    }
+    if (!model_->runs.empty()) {
+      const RunKey youngest = model_->runs.rbegin()->first;
+      for (const StoredEntry& entry : value(reader.journal(youngest, 1, 2)))
+        text += std::to_string(entry.seq) + " ";
+      for (const Timer& timer : value(reader.timers(youngest))) text += describe(timer) + " ";
+    }
+    return text;
+  }
+
+  std::shared_ptr<Model> model_ = std::make_shared<Model>();
+  std::shared_ptr<sqlite::Database> database_ = make_memory_database();
+  std::unique_ptr<Store> specification_;
+  std::unique_ptr<Store> real_;
+  std::unique_ptr<Reader> model_reader_;
+  std::unique_ptr<Reader> real_reader_;
+};
+
+std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+void try_seed(std::uint64_t seed) {
+  CAPTURE(seed);
+  Pair pair;
+  RandomCommands commands{seed, pair.model()};
+  for (int batch = 0; batch < batches_per_seed; ++batch) {
+    CAPTURE(batch);
+    pair.check_batch(commands.next_batch());
+    if (commands.one_in(20)) pair.reopen();
+  }
+}
+
+TEST_CASE("SQLite answers every sequence of commands as the model does") {
+  if (const std::uint64_t seed = number_from_environment("SEMEL_SEED", 0); seed != 0) {
+    try_seed(seed);
+    return;
+  }
+  const std::uint64_t seeds = number_from_environment("SEMEL_SEEDS", 40);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) try_seed(seed);
+}
+
+TEST_CASE("random commands meet every answer there is") {
+  std::vector<int> seen(std::variant_size_v<Answer>);
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const auto model = std::make_shared<Model>();
+    const auto store = make_model_store(model);
+    RandomCommands commands{seed, *model};
+    for (int batch = 0; batch < batches_per_seed; ++batch) {
+      for (const Answer& answer : value(store->execute(commands.next_batch())))
+        ++seen[answer.index()];
+    }
+  }
+  for (std::size_t kind = 0; kind < seen.size(); ++kind) {
+    CAPTURE(kind);
+    CHECK(seen[kind] > 0);
+  }
+}
+
+}  // namespace
+}  // namespace semel::store

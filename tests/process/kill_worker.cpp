@@ -1,0 +1,94 @@
+// The program that is killed: an engine on a file, and clients that start runs under keys and do not let go before each
+// is acknowledged. What a client was told goes into the ledger, which is also how it knows, after a kill, where it was.
+//
+//   kill_worker DIRECTORY work     starts runs for as long as it lives
+//   kill_worker DIRECTORY finish   starts only what was begun and not acknowledged, waits for every run, exits with 0
+#include "tests/process/kill_workflows.hpp"
+
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <thread>
+
+namespace semel::process {
+namespace {
+
+constexpr int clients = 4;
+/// How many unfinished runs a client has at most.
+constexpr std::size_t ahead = 12;
+
+/// What the ledger says that each client has begun and was told.
+struct Progress {
+  Number begun = 0;
+  Number acknowledged = 0;
+};
+
+std::map<int, Progress> progress_in(const Ledger& ledger) {
+  std::map<int, Progress> progress;
+  for (const std::string& line : ledger.lines()) {
+    const auto word = words(line);
+    if (word.at(0) == "try") progress[std::stoi(word.at(1))].begun = std::stoll(word.at(2));
+    if (word.at(0) == "ack") progress[std::stoi(word.at(1))].acknowledged = std::stoll(word.at(2));
+  }
+  return progress;
+}
+
+/// Starts the client's n-th run. Asked again with the same n it asks for the same under the same key.
+Run start(Engine& engine, Ledger& ledger, int client, Number n) {
+  const std::string who = std::to_string(client) + " " + std::to_string(n);
+  const auto kind = static_cast<std::size_t>(n + client) % KillWorkflows::names.size();
+  ledger.append("try " + who);
+  const auto started = engine.start({.key = "client-" + std::to_string(client) + "-" + std::to_string(n)},
+                                    KillWorkflows::names.at(kind), boost::json::array{n});
+  ledger.append("ack " + who + " " + started.run.id());
+  return started.run;
+}
+
+void run_client(Engine& engine, Ledger& ledger, int client, Progress from) {
+  std::deque<Run> unfinished;
+  for (Number n = from.acknowledged + 1;; ++n) {
+    unfinished.push_back(start(engine, ledger, client, n));
+    if (unfinished.size() < ahead) continue;
+    static_cast<void>(unfinished.front().result<Number>());
+    unfinished.pop_front();
+  }
+}
+
+void finish(Engine& engine, Ledger& ledger, const std::map<int, Progress>& progress) {
+  for (const auto& [client, so_far] : progress) {
+    for (Number n = so_far.acknowledged + 1; n <= so_far.begun; ++n) start(engine, ledger, client, n);
+  }
+  for (const Run& run : engine.runs({.limit = 10'000'000})) static_cast<void>(run.result<Number>());
+}
+
+int run(const std::filesystem::path& directory, const std::string& mode) {
+  Ledger ledger(directory / "ledger");
+  const auto progress = progress_in(ledger);
+  KillWorkflows workflows(ledger);
+  Engine engine{"sqlite:" + (directory / "runs.db").string()};
+  workflows.register_with(engine);
+  engine.start_workers();
+  say_ready();
+
+  if (mode == "finish") {
+    finish(engine, ledger, progress);
+    engine.stop();
+    return 0;
+  }
+  std::vector<std::jthread> threads;
+  for (int client = 0; client < clients; ++client) {
+    const auto found = progress.find(client);
+    const Progress from = found == progress.end() ? Progress{} : found->second;
+    threads.emplace_back([&engine, &ledger, client, from] { run_client(engine, ledger, client, from); });
+  }
+  threads.clear();
+  return 1;
+}
+
+}  // namespace
+}  // namespace semel::process
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  return semel::process::run(argv[1], argv[2]);
+}

@@ -1,0 +1,86 @@
+// What the process tests have in common: programs that are started and killed, a ledger that survives them, a place to
+// put both. Nothing started here outlives the test, whatever becomes of it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace semel::process {
+
+/// A fresh directory under the system's temporary one; removed with everything in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A program under way. Killed by the destructor, and by the kernel when this process dies.
+class Child {
+ public:
+  /// Starts `command`; what it writes to standard error is appended to `log`.
+  Child(const std::vector<std::string>& command, const std::filesystem::path& log);
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child();
+
+  /// True once the program has said "ready" (see `say_ready`), false if it ended or the time passed before.
+  bool is_ready_within(std::chrono::milliseconds patience);
+
+  /// Waits for its end: the exit code, or minus the signal that killed it; nothing if it still runs after `patience`.
+  std::optional<int> ends_within(std::chrono::microseconds patience);
+
+  /// SIGKILL, and waits until it is gone.
+  void kill();
+
+  pid_t id() const { return id_; }
+
+ private:
+  pid_t id_ = -1;
+  int handle_ = -1;  ///< pidfd: readable when the process has ended
+  int ready_ = -1;   ///< the reading end of its standard output
+};
+
+/// For programs started by `Child`.
+void say_ready();
+
+/// What happened, one line each, in one order for all processes. A line that `append` returned from stays, whatever
+/// happens to the process: the kernel has it. (Only a power cut could take it back, and we only kill.)
+class Ledger {
+ public:
+  explicit Ledger(std::filesystem::path file);
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+  ~Ledger();
+
+  /// Any thread. At most 127 bytes.
+  void append(const std::string& line);
+
+  std::vector<std::string> lines() const;
+
+ private:
+  std::filesystem::path file_;
+  int descriptor_ = -1;
+};
+
+/// The words of a line.
+std::vector<std::string> words(const std::string& line);
+
+/// A number from the environment.
+int setting(const char* name, int otherwise);
+
+/// The text of a file, for messages; empty if there is none.
+std::string text_of(const std::filesystem::path& file);
+
+}  // namespace semel::process

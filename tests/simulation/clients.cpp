@@ -1,0 +1,248 @@
+#include "tests/simulation/clients.hpp"
+
+#include "idempotency/fingerprint.hpp"
+#include "tests/simulation/kinds.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace semel::sim {
+
+namespace {
+
+const std::array<std::string, 2> workspaces{"default", "other"};
+
+Millis seconds(std::uint64_t count) { return std::chrono::seconds{count}; }
+
+bool any_run(const Known&) { return true; }
+
+bool is_open(const Known& run) { return !run.row.is_over(); }
+
+bool is_asleep(const Known& run) {
+  return std::ranges::any_of(run.history.state().pending, [](const journal::Operation& operation) {
+    return operation.kind == journal::RequestKind::sleep;
+  });
+}
+
+bool has_failed(const Known& run) {
+  return run.row.status == Status::failed || run.row.status == Status::dead || run.row.status == Status::diverged;
+}
+
+bool has_entries(const Known& run) { return !run.history.entries().empty(); }
+
+bool can_be_waited_for(const Known& run) {
+  const Kind* kind = find_kind(run.row.workflow);
+  return run.row.workspace == 1 && kind != nullptr && kind->surely_ends;
+}
+
+}  // namespace
+
+template <class T>
+engine::Reply<T> Clients::reply(std::string call, std::function<void(const T&)> then) {
+  const std::uint64_t number = ++calls_;
+  trace_(fmt::format("call {}: {}", number, call));
+  open_.emplace(number, call);
+  return [this, number, call = std::move(call), then = std::move(then)](std::variant<T, engine::Refusal> answer) {
+    if (open_.erase(number) == 0) checks_.fail("S6", fmt::format("call {} ({}) is answered twice", number, call));
+    ++answered_;
+    if (const auto* refusal = std::get_if<engine::Refusal>(&answer)) {
+      trace_(fmt::format("call {}: refused, {}", number, refusal->code));
+      check_refused(call, *refusal);
+      return;
+    }
+    trace_(fmt::format("call {}: done", number));
+    then(std::get<T>(answer));
+  };
+}
+
+void Clients::call(engine::Loop& loop, TimePoint now) {
+  const std::uint64_t what = random_.below(100);
+  std::optional<Target> target;
+  if (what >= 92) {
+    if ((target = draw_target(any_run))) return watch(loop, *target);
+  } else if (what >= 84) {
+    if ((target = draw_target(random_.one_in(4) ? any_run : is_asleep))) return wake(loop, now, *target);
+  } else if (what >= 78) {
+    if ((target = draw_target(has_entries))) return fork(loop, now, *target);
+  } else if (what >= 70) {
+    if ((target = draw_target(random_.one_in(8) ? any_run : has_failed))) {
+      return retry(loop, now, target->workspace, target->id, {.expected_version = draw_version(*target->run)});
+    }
+  } else if (what >= 60) {
+    if ((target = draw_target(random_.one_in(6) ? any_run : is_open))) return cancel(loop, now, *target);
+  }
+  start(loop, now);
+}
+
+// ---------------------------------------------------------------------------------------------- what they ask for
+
+std::optional<Clients::Target> Clients::draw_target(bool (*wanted)(const Known& run)) {
+  std::vector<const Known*> found;
+  for (const auto& [key, run] : checks_.runs()) {
+    if (wanted(run)) found.push_back(&run);
+  }
+  if (found.empty()) return std::nullopt;
+  const Known* run = found[random_.below(found.size())];
+  for (const std::string& workspace : workspaces) {
+    if (checks_.find(workspace, run->id()) == run) return Target{workspace, run->id(), run};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> Clients::draw_version(const Known& run) {
+  if (!random_.one_in(3) || run.history.entries().empty()) return std::nullopt;
+  const std::uint64_t version = run.history.entries().size() - 1;
+  return random_.one_in(3) ? version + random_.below(2) : version;
+}
+
+void Clients::draw_policies(StartOptions& options) {
+  constexpr std::array on_running{OnRunning::attach, OnRunning::attach, OnRunning::attach, OnRunning::supersede,
+                                  OnRunning::reject};
+  constexpr std::array after_done{AfterDone::return_result, AfterDone::return_result, AfterDone::start_new,
+                                  AfterDone::start_new_if_failed, AfterDone::reject};
+  options.on_running = on_running[random_.below(on_running.size())];
+  options.after_done = after_done[random_.below(after_done.size())];
+  options.fingerprint = random_.one_in(8) ? Fingerprint::off : Fingerprint::on;
+  options.key_ttl.reset();
+  if (random_.one_in(3)) options.key_ttl = seconds(random_.below(60));
+}
+
+Clients::Start Clients::draw_start() {
+  if (!starts_.empty() && random_.one_in(3)) {
+    // The same again: a client that got no answer, or two clients with one idea.
+    Start again = starts_[random_.below(starts_.size())];
+    if (random_.one_in(2)) draw_policies(again.options);
+    return again;
+  }
+  unsigned total = 0;
+  for (const Kind& kind : kinds()) total += kind.weight;
+  auto drawn = static_cast<unsigned>(random_.below(total));
+  const Kind* kind = &kinds().front();
+  for (const Kind& candidate : kinds()) {
+    kind = &candidate;
+    if (drawn < candidate.weight) break;
+    drawn -= candidate.weight;
+  }
+  if (kind->name == "poison" && !with_poison_) kind = &kinds().front();
+
+  int n = static_cast<int>(random_.below(6));
+  Start start;
+  start.workspace = workspaces[random_.one_in(6) ? 1 : 0];
+  start.workflow = kind->name;
+  start.input = fmt::format("[{}]", n);
+  if (kind->name == "patient") {
+    start.workspace = workspaces[0];
+    const auto other = draw_target(can_be_waited_for);
+    start.input = fmt::format("[\"{}\",{}]", other ? other->id : "nobody", n);
+  }
+  StartOptions& options = start.options;
+  if (random_.one_in(2)) {
+    options.key = fmt::format("k{}", random_.below(6));
+    // The keys that workflows use for their children.
+    if (kind->name == "chain" && n < 2) options.key = fmt::format("leaf-{}", n);
+    draw_policies(options);
+  }
+  if (random_.one_in(12)) {
+    options.run_id = fmt::format("id-{}", random_.below(3));
+    draw_policies(options);
+  }
+  if (random_.one_in(8)) options.delay = Millis{random_.below(5000)};
+  if (random_.one_in(8)) options.deadline = seconds(1 + random_.below(30));
+  if (random_.one_in(8)) options.attributes = {{"from", "client"}};
+  return start;
+}
+
+// ---------------------------------------------------------------------------------------------- calls
+
+void Clients::start(engine::Loop& loop, TimePoint now) {
+  Start start = draw_start();
+  engine::StartInput input{start.workspace, start.workflow, start.input, {}, start.options};
+  if (start.options.key || start.options.run_id) {
+    input.fingerprint = idempotency::start_fingerprint(start.workflow, value::canonical(start.input));
+  }
+  const std::string name = fmt::format("start {}{} key={} id={} in {}", start.workflow, start.input,
+                                       start.options.key.value_or("-"), start.options.run_id.value_or("-"),
+                                       start.workspace);
+  starts_.push_back(start);
+  loop.start(std::move(input),
+             reply<engine::StartReply>(name, [this, start](const auto& started) { check_started(start, started); }),
+             now);
+}
+
+void Clients::cancel(engine::Loop& loop, TimePoint now, const Target& target) {
+  CancelOptions options{.grace = std::nullopt, .expected_version = draw_version(*target.run)};
+  if (random_.one_in(2)) options.grace = Millis{random_.below(20'000)};
+  const auto then = [this, target, options](const std::monostate&) {
+    const Known* run = checks_.find(target.workspace, target.id);
+    if (run == nullptr) return;
+    const journal::RunState& state = run->history.state();
+    const bool told = run->row.is_over() || state.grace_until || checks_.has_cancel_in_inbox(run->key);
+    const bool cancelled = run->row.status == Status::cancelled || run->reopened_in != 0;
+    if (options.grace ? !told : !cancelled) {
+      checks_.fail("S6", fmt::format("a cancel of run {} was answered, and there is no trace of it", target.id));
+    }
+    const bool moved = options.expected_version && !options.grace && run->ended_in == checks_.commit() &&
+                       run->history.entries().size() > *options.expected_version + 2;
+    if (moved) checks_.fail("S2", fmt::format("run {} was cancelled at a version it had left", target.id));
+  };
+  loop.cancel(target.workspace, target.id, options,
+              reply<std::monostate>(fmt::format("cancel {}{}", target.id, options.grace ? " with grace" : ""), then),
+              now);
+}
+
+void Clients::retry(engine::Loop& loop, TimePoint now, const std::string& workspace, const std::string& id,
+                    RunOptions options) {
+  const Known* before = checks_.find(workspace, id);
+  const int reopens = before == nullptr ? 0 : before->history.reopens();
+  const auto then = [this, workspace, id, reopens](const std::monostate&) {
+    const Known* run = checks_.find(workspace, id);
+    if (run != nullptr && run->history.reopens() <= reopens) {
+      checks_.fail("S6", fmt::format("a retry of run {} was answered, and there is no trace of it", id));
+    }
+  };
+  loop.retry(workspace, id, options, reply<std::monostate>("retry " + id, then), now);
+}
+
+void Clients::fork(engine::Loop& loop, TimePoint now, const Target& target) {
+  const std::uint64_t seq = random_.below(target.run->history.entries().size());
+  const auto then = [this, target](const std::string& id) {
+    if (checks_.find(target.workspace, id) == nullptr) {
+      checks_.fail("S6", fmt::format("run {} was forked from {} and is not there", id, target.id));
+    }
+  };
+  loop.fork(target.workspace, target.id, seq, {.expected_version = draw_version(*target.run)},
+            reply<std::string>(fmt::format("fork {} at {}", target.id, seq), then), now);
+}
+
+void Clients::wake(engine::Loop& loop, TimePoint now, const Target& target) {
+  const auto expected = draw_version(*target.run);
+  const auto then = [this, target, expected](const int& count) {
+    const Known* run = checks_.find(target.workspace, target.id);
+    if (run == nullptr || count == 0) return;
+    if (run->history.last_woken() != count) {
+      checks_.fail("S6", fmt::format("{} sleeps of run {} were ended, and there is no trace of it", count, target.id));
+    }
+    if (expected && run->history.last_woken_at() != *expected + 1) {
+      checks_.fail("S2", fmt::format("run {} was woken at version {}, expected was {}", target.id,
+                                     run->history.last_woken_at() - 1, *expected));
+    }
+  };
+  loop.wake(target.workspace, target.id, {.expected_version = expected}, reply<int>("wake " + target.id, then), now);
+}
+
+void Clients::watch(engine::Loop& loop, const Target& target) {
+  const auto then = [this, target](const detail::RunEnd& end) {
+    const Known* run = checks_.find(target.workspace, target.id);
+    if (run == nullptr || run->reopened_in != 0) return;
+    if (run->row.status != static_cast<Status>(end.status) || run->row.output != end.output) {
+      checks_.fail("S6", fmt::format("run {} was reported {} with \"{}\", it is {} with \"{}\"", target.id,
+                                     to_string(end.status), end.output,
+                                     to_string(static_cast<RunStatus>(run->row.status)), run->row.output));
+    }
+  };
+  loop.watch(target.workspace, target.id, reply<detail::RunEnd>("watch " + target.id, then));
+}
+
+}  // namespace semel::sim
