@@ -11,6 +11,4 @@ find_package(CLI11 REQUIRED)  # header-only and private, so installed copies do 
 # Only for working on semel.
 if(PROJECT_IS_TOP_LEVEL)
   find_package(doctest REQUIRED)
-  find_package(rapidcheck REQUIRED)
-  find_package(benchmark REQUIRED)
 endif()

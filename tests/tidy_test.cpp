@@ -59,7 +59,7 @@ const std::vector<Ban>& bans() {
       {"system_clock::now", "take a base::Clock", {"src/base/"}},
       {"steady_clock::now",
        "take a base::Clock, or base::monotonic_now to measure",
-       {"src/base/", "tests/", "*_test.cpp", "bench/", "examples/"}},
+       {"src/base/", "tests/", "*_test.cpp", "src/app/bench_", "examples/"}},
       {"rand(", "take a base::Random", {"src/base/"}},
       // An example's step may take its time; a test that waits is slow on a good day and fails on a bad one.
       {"sleep_for", "wait on a condition; in tests move the clock", {"src/base/", "examples/"}},
@@ -257,7 +257,7 @@ std::string read(const std::filesystem::path& path) {
 /// All C++ files of the project as paths from its root, sorted.
 std::vector<std::string> project_files() {
   std::vector<std::string> files;
-  for (const char* folder : {"include", "src", "tests", "examples", "bench"}) {
+  for (const char* folder : {"include", "src", "tests", "examples"}) {
     if (!std::filesystem::exists(root / folder)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const auto extension = entry.path().extension();

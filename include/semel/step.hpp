@@ -97,7 +97,7 @@ class BodyOf final : public StepBody {
       call(context);
       return "null";
     } else {
-      return value::encode(call(context));
+      return encode_result(call(context));
     }
   }
 
@@ -108,7 +108,7 @@ class BodyOf final : public StepBody {
       co_await call(context);
       co_return "null";
     } else {
-      co_return value::encode(co_await call(context));
+      co_return encode_result(co_await call(context));
     }
   }
 
@@ -128,6 +128,15 @@ class BodyOf final : public StepBody {
                 "a step's bound arguments must be serialisable; capture what is not");
   static_assert(std::is_void_v<Result> || value::Serialisable<result_or_monostate<Result>>,
                 "a step's result must be serialisable: describe it with BOOST_DESCRIBE_STRUCT");
+
+  static std::string encode_result(const result_or_monostate<Result>& result) {
+    try {
+      return value::encode(result);
+    } catch (const ValidationError& misfit) {
+      // A result that cannot be written will not be better the next time.
+      throw FatalError(misfit.what());
+    }
+  }
 
   Returns call(const StepContext& context) {
     // Copies: the next attempt gets the same arguments.

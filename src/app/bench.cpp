@@ -154,6 +154,14 @@ int run(const Options& options, std::ostream& out) {
   report.say(fmt::format("semel bench in {}", place.path().string()));
   if (is_in_memory(place.path()))
     report.say("this is no disk: flushing costs nothing here, so nothing below means much");
+  const Busyness others = busyness();
+  if (others.load > others.processors) {
+    report.set_busy();
+    report.say(
+        fmt::format("others keep this machine busy (load {:.1f}, {} processors): nothing below is "
+                    "judged by ratio",
+                    others.load, others.processors));
+  }
   Bench bench{report, place.path(), pace_of(options)};
 
   const double began = seconds_now();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <ctime>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -48,6 +49,19 @@ double cpu_seconds() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+Busyness busyness() {
+  Busyness found;
+  std::ifstream("/proc/loadavg") >> found.load;
+  found.processors = std::max(1U, std::thread::hardware_concurrency());
+  return found;
 }
 
 void pause_for(Seconds duration) {

@@ -16,6 +16,17 @@ double seconds_now();
 /// Processor time this process has used, all threads together.
 double cpu_seconds();
 
+/// Processor time the calling thread has used: for what neither waits nor writes, whoever else is busy.
+double thread_seconds();
+
+/// How many processes wanted a processor over the last minute, and how many processors there are.
+struct Busyness {
+  double load = 0;
+  unsigned processors = 1;
+};
+
+Busyness busyness();
+
 /// Lets other threads go on for this long.
 void pause_for(Seconds duration);
 

@@ -5,6 +5,7 @@
 #include <fmt/ostream.h>
 
 #include <cmath>
+#include <map>
 
 namespace semel::app::bench {
 
@@ -67,6 +68,34 @@ json::object json_of(const Figure& figure) {
   return {{"median", figure.median}, {"low", figure.low}, {"high", figure.high}};
 }
 
+std::string_view word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::met:
+      return "ok";
+    case Verdict::below:
+      return "BELOW";
+    case Verdict::slow_disk:
+      return "(slow disk)";
+    case Verdict::disturbed:
+      return "(disturbed)";
+  }
+  return "";
+}
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::met:
+      return "met";
+    case Verdict::below:
+      return "below";
+    case Verdict::slow_disk:
+      return "slow_disk";
+    case Verdict::disturbed:
+      return "disturbed";
+  }
+  return "";
+}
+
 std::string_view name_of(Unit unit) {
   switch (unit) {
     case Unit::per_second:
@@ -100,6 +129,18 @@ bool is_met(const Row& row, const Target& target) {
   return false;
 }
 
+bool is_disturbed(const Row& row) {
+  if (!row.ratio) return false;
+  return row.unit == Unit::per_second ? row.ratio->median > 1.1 : row.ratio->median < 0.9;
+}
+
+Verdict Report::verdict(const Row& row, const Target& target) const {
+  if (target.of == Target::Of::ratio && (busy_ || is_disturbed(row))) return Verdict::disturbed;
+  if (is_met(row, target)) return Verdict::met;
+  const bool slow = flushes_per_second_ < quiet_flushes_per_second;
+  return target.quiet_disk_only && slow ? Verdict::slow_disk : Verdict::below;
+}
+
 void Report::say(const std::string& line) { fmt::print(out_, "{}\n", line); }
 
 void Report::add(Row row) {
@@ -110,9 +151,8 @@ void Report::add(Row row) {
   }
   std::string verdicts;
   for (const Target& target : row.targets) {
-    const bool excused = target.quiet_disk_only && flushes_per_second_ < quiet_flushes_per_second;
-    const char* verdict = is_met(row, target) ? "ok" : excused ? "(slow disk)" : "BELOW";
-    verdicts += fmt::format("{}{} {}", verdicts.empty() ? "" : ", ", text(row, target), verdict);
+    verdicts += fmt::format("{}{} {}", verdicts.empty() ? "" : ", ", text(row, target),
+                            word(verdict(row, target)));
   }
   fmt::print(out_, "{:<34} {:>26} {:>26} {:>18}  {}{}{}\n", row.name,
              with_spread(row.value, row.unit), row.raw ? with_spread(*row.raw, row.unit) : "",
@@ -123,24 +163,17 @@ void Report::add(Row row) {
 }
 
 void Report::summary() {
-  int met = 0;
-  int below = 0;
-  int excused = 0;
+  std::map<Verdict, int> counts;
   for (const Row& row : rows_) {
-    for (const Target& target : row.targets) {
-      if (is_met(row, target)) {
-        ++met;
-      } else if (target.quiet_disk_only && flushes_per_second_ < quiet_flushes_per_second) {
-        ++excused;
-      } else {
-        ++below;
-      }
-    }
+    for (const Target& target : row.targets) ++counts[verdict(row, target)];
   }
-  fmt::print(out_, "\n{} targets met, {} below", met, below);
-  if (excused != 0) {
-    fmt::print(out_, ", {} not judged: the disk made {:.0f} flushes/s, fewer than {:.0f}", excused,
-               flushes_per_second_, quiet_flushes_per_second);
+  fmt::print(out_, "\n{} targets met, {} below", counts[Verdict::met], counts[Verdict::below]);
+  if (const int slow = counts[Verdict::slow_disk]; slow != 0) {
+    fmt::print(out_, ", {} not judged because the disk made {:.0f} flushes/s, fewer than {:.0f}",
+               slow, flushes_per_second_, quiet_flushes_per_second);
+  }
+  if (const int disturbed = counts[Verdict::disturbed]; disturbed != 0) {
+    fmt::print(out_, ", {} not judged because others kept the machine busy", disturbed);
   }
   fmt::print(out_, "\n");
 }
@@ -160,12 +193,13 @@ json::value Report::json() const {
       targets.push_back({{"of", target.of == Target::Of::value ? "value" : "ratio"},
                          {"sense", sign(target.sense)},
                          {"bound", target.bound},
-                         {"met", is_met(row, target)}});
+                         {"verdict", name_of(verdict(row, target))}});
     }
     object["targets"] = std::move(targets);
     rows.push_back(std::move(object));
   }
-  return json::object{{"flushes_per_second", flushes_per_second_}, {"rows", std::move(rows)}};
+  return json::object{
+      {"flushes_per_second", flushes_per_second_}, {"busy", busy_}, {"rows", std::move(rows)}};
 }
 
 }  // namespace semel::app::bench

@@ -38,6 +38,11 @@ inline constexpr double quiet_flushes_per_second = 3000;
 
 bool is_met(const Row& row, const Target& target);
 
+/// A limit that was beaten by a tenth was no limit: something else had the machine while it was measured.
+bool is_disturbed(const Row& row);
+
+enum class Verdict { met, below, slow_disk, disturbed };
+
 class Report {
  public:
   /// `out` is told each row as it comes.
@@ -49,6 +54,10 @@ class Report {
 
   void set_flushes_per_second(double flushes) { flushes_per_second_ = flushes; }
 
+  /// Others want the processors, too: ratios are printed and not judged. (A load of several threads gets more of a busy
+  /// machine than one thread does, so they flatter the engine.)
+  void set_busy() { busy_ = true; }
+
   const std::vector<Row>& rows() const { return rows_; }
 
   /// The targets of the rows together: how many are met, below, or not to be judged.
@@ -57,10 +66,13 @@ class Report {
   boost::json::value json() const;
 
  private:
+  Verdict verdict(const Row& row, const Target& target) const;
+
   std::ostream& out_;
   std::vector<Row> rows_;
   std::string section_;
   double flushes_per_second_ = 0;
+  bool busy_ = false;
 };
 
 }  // namespace semel::app::bench

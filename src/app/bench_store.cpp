@@ -48,7 +48,8 @@ store::Command StoreAlone::next_command(Slot& slot, int steps) {
   advance.entries.emplace_back(last ? bytes_.last : bytes_.step, 's');
   advance.now = some_time;
   if (last) {
-    advance.changes.end = store::End{.status = store::Status::completed, .output = "10", .failure = {}};
+    advance.changes.end =
+        store::End{.status = store::Status::completed, .output = "10", .failure = {}};
     slot.next = 0;
   }
   return advance;

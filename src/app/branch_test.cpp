@@ -1,4 +1,4 @@
-// Work under way that is awaited later, workflows inside workflows, and undoing what was done.
+// Work under way that is awaited later, and workflows inside workflows.
 #include "tests/support/api.hpp"
 
 namespace semel {
@@ -131,6 +131,42 @@ TEST_CASE("a run's end waits for nothing that was begun") {
   shop.gate.open();
   engine.advance(1h);
   CHECK(run.version() == 0);
+}
+
+TEST_CASE("what was begun is awaited once") {
+  struct Shop {
+    Workflow<> run() {
+      auto pending = co_await begin(step("one", [] {}));
+      co_await std::move(pending);
+      co_await std::move(pending);  // NOLINT(bugprone-use-after-move): what is tested
+    }
+  } shop;
+
+  testing::Engine engine;
+  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  engine.run_until_idle();
+
+  CHECK(run.status() == RunStatus::failed);
+  CHECK(contains(run.error(), "awaited once"));
+}
+
+TEST_CASE("several operations can be begun as one, and raced when they are awaited") {
+  struct Shop {
+    Workflow<int> run() {
+      auto both = co_await begin(all(step("a", [] { return 1; }), step("b", [] { return 2; })));
+      auto slow = co_await begin(sleep(1h));
+      const auto won = co_await race(std::move(slow), std::move(both));
+      const auto [a, b] = std::get<1>(won);
+      co_return a + b;
+    }
+  } shop;
+
+  testing::Engine engine;
+
+  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  CHECK(run.result<int>() == 3);
 }
 
 TEST_CASE("a whole workflow can be begun and awaited later") {
@@ -320,92 +356,6 @@ TEST_CASE("a branch that fails fails all; its neighbours go on") {
 
   CHECK(contains(run.result<std::string>(), "broken"));
   CHECK(shop.neighbour == 3);
-}
-
-TEST_CASE("a saga undoes what was done, newest first") {
-  struct Shop {
-    Strings done;
-
-    Workflow<> run() {
-      Saga saga;
-      co_await step("flight", [this] { done.push_back("flight"); });
-      saga.add(
-          "cancel flight", [this](std::string seat) { done.push_back("no flight " + seat); },
-          std::string("12A"));
-      co_await step("hotel", [this] { done.push_back("hotel"); });
-      saga.add("cancel hotel", [this](const StepContext& step) -> Task<void> {
-        done.push_back("no hotel " + std::to_string(step.attempt));
-        co_return;
-      });
-      const auto car =
-          co_await settled(step("car", once(), [] { throw std::runtime_error("no cars"); }));
-      if (!car.ok()) {
-        co_await saga.compensate();
-        co_await saga.compensate();
-        car.value();
-      }
-    }
-  } shop;
-
-  testing::Engine engine;
-  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
-
-  engine.run_until_idle();
-
-  CHECK(shop.done == Strings{"flight", "hotel", "no hotel 1", "no flight 12A"});
-  CHECK(run.status() == RunStatus::failed);
-  CHECK(contains(run.error(), "no cars"));
-}
-
-TEST_CASE("a saga goes on behind an undo that failed and then throws the first failure") {
-  struct Shop {
-    Strings undone;
-
-    Workflow<std::string> run() {
-      Saga saga;
-      for (const int number : {1, 2, 3}) {
-        saga.add("undo", [this, number] {
-          undone.push_back(std::to_string(number));
-          if (number > 1) throw FatalError("cannot undo " + std::to_string(number));
-        });
-      }
-      const auto outcome = co_await settled(saga.compensate());
-      co_return outcome.message();
-    }
-  } shop;
-
-  testing::Engine engine;
-
-  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
-
-  CHECK(contains(run.result<std::string>(), "cannot undo 3"));
-  CHECK(shop.undone == Strings{"3", "2", "1"});
-}
-
-TEST_CASE("a saga interrupted by a crash undoes the rest, each once") {
-  struct Shop {
-    testing::Engine* engine = nullptr;
-    Strings undone;
-
-    Workflow<> run() {
-      Saga saga;
-      for (const std::string name : {"a", "b", "c"}) {
-        saga.add(name, [this, name] { undone.push_back(name); });
-      }
-      co_await saga.compensate();
-      co_await sleep(1h);
-    }
-  } shop;
-
-  testing::Engine engine;
-  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
-
-  engine.run_until_idle();
-  engine.crash();
-  engine.advance(1h);
-
-  CHECK(run.status() == RunStatus::completed);
-  CHECK(shop.undone == Strings{"c", "b", "a"});
 }
 
 }  // namespace semel

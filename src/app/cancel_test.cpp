@@ -37,8 +37,9 @@ struct Careful {
 };
 
 struct CarefulRun {
-  explicit CarefulRun(Careful careful = {}) : careful(std::move(careful)) {
-    run.emplace(engine.start(engine.add("careful", &Careful::run, &this->careful)).run);
+  explicit CarefulRun(Careful with = {}, EngineOptions options = {})
+      : careful(std::move(with)), engine(options) {
+    run.emplace(engine.start(engine.add("careful", &Careful::run, &careful)).run);
     engine.run_until_idle();
   }
 
@@ -75,6 +76,7 @@ TEST_CASE("cancelling a cancelled run is fine; a finished one is not active") {
 
     Workflow<> completes() { co_return; }
   } shop;
+
   testing::Engine engine;
   engine.add("waiting", waiting);
   Run cancelled = engine.start(waiting).run;
@@ -151,6 +153,47 @@ TEST_CASE("CancelledError is thrown once, however often the run is cancelled") {
   test.engine.advance(1min);
 
   CHECK(test.careful.said == Strings{"cancelled", "clean 0", "clean 1", "clean 2"});
+}
+
+TEST_CASE("a run that rests outside of memory is told all the same") {
+  CarefulRun test{{}, {.frame_bytes_max = 1}};
+
+  test.run->cancel({.grace = 1h});
+  test.engine.advance(1min);
+
+  CHECK(test.careful.said == Strings{"cancelled", "clean 0", "clean 1", "clean 2"});
+  CHECK(test.run->status() == RunStatus::cancelled);
+}
+
+TEST_CASE("whatever a run waits for, a cancel with grace gets through to it") {
+  struct Shop {
+    Workflow<> waits(int what) {
+      const auto fails = [] { throw std::runtime_error("no"); };
+      if (what == 0) co_await race(sleep(24h), sleep(48h));
+      if (what == 1) co_await step("rests", {.retry = {.initial = 1h}}, fails);
+      if (what == 2) co_await child(waiting);
+      if (what == 3) co_await result_of<int>("other");
+      if (what == 4) co_await all(sleep(24h), child(waiting));
+      if (what == 5) co_await all_settled(sleep(24h), sleep(24h));
+    }
+  } shop;
+
+  testing::Engine engine;
+  engine.add("waiting", waiting);
+  engine.start({.run_id = "other"}, waiting);
+  const auto workflow = engine.add("run", &Shop::waits, &shop);
+  for (int what = 0; what < 6; ++what) {
+    CAPTURE(what);
+    Run run = engine.start(workflow, what).run;
+    engine.run_until_idle();
+    CHECK(run.status() == RunStatus::waiting);
+
+    run.cancel({.grace = 1h});
+    engine.run_until_idle();
+
+    CHECK(run.status() == RunStatus::cancelled);
+  }
+  CHECK(engine.run("other").status() == RunStatus::waiting);
 }
 
 TEST_CASE("a clean-up goes on where it was after a crash") {
@@ -239,6 +282,7 @@ TEST_CASE("grace reaches the awaited workflow and every branch's owner, not the 
       if (both.cancelled()) co_await step("say", [this] { said.push_back("owner"); });
     }
   } shop;
+
   testing::Engine engine;
   Run inlined = engine.start(engine.add("inlined", &Shop::inlined, &shop)).run;
   Run branches = engine.start(engine.add("branches", &Shop::branches, &shop)).run;
@@ -268,6 +312,7 @@ TEST_CASE("with grace a step in flight is asked to stop and not waited for") {
       co_await sleep(10s);
     }
   } shop;
+
   testing::Engine engine;
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -288,6 +333,7 @@ TEST_CASE("with grace children are told, too, and clean up themselves") {
 
     Workflow<> run() { co_await child({.run_id = "child"}, &Careful::run); }
   } shop;
+
   testing::Engine engine;
   engine.add("careful", &Careful::run, &shop.careful);
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;

@@ -1,4 +1,4 @@
-// Runs that start runs: child, spawn, result_of.
+// Children: runs that a run starts and waits for.
 #include "tests/support/api.hpp"
 
 namespace semel {
@@ -248,85 +248,6 @@ TEST_CASE("a child has a delay, a deadline and attributes like any start") {
   CHECK(contains(run.result<std::string>(), "DEADLINE_EXCEEDED"));
 }
 
-TEST_CASE("spawn starts a run, gives its id and does not wait") {
-  struct Shop {
-    Workflow<std::string> run() { co_return co_await spawn(doubled, 21); }
-  } shop;
-
-  testing::Engine engine;
-  engine.add("doubled", doubled);
-
-  const std::string id =
-      engine.start(engine.add("run", &Shop::run, &shop)).run.result<std::string>();
-
-  CHECK(engine.run(id).status() == RunStatus::waiting);
-  engine.advance(1h);
-  CHECK(engine.run(id).result<int>() == 42);
-}
-
-TEST_CASE("a run is spawned once, whatever crashes") {
-  struct Shop {
-    Workflow<> run() {
-      co_await spawn(doubled, 21);
-      co_await sleep(1h);
-    }
-  } shop;
-
-  testing::Engine engine;
-  engine.add("doubled", doubled);
-  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
-
-  engine.crash();
-  engine.advance(30min);
-  engine.crash();
-  engine.advance(1h);
-
-  CHECK(run.status() == RunStatus::completed);
-  CHECK(engine.runs({.workflow = "doubled"}).size() == 1);
-}
-
-TEST_CASE("result_of waits for any run of the workspace") {
-  struct Shop {
-    Workflow<int> run(std::string id) { co_return co_await result_of<int>(id); }
-  } shop;
-
-  testing::Engine engine;
-  engine.add("doubled", doubled);
-  const auto workflow = engine.add("run", &Shop::run, &shop);
-  const Run other = engine.start(doubled, 21).run;
-  const Run run = engine.start(workflow, other.id()).run;
-  engine.run_until_idle();
-  CHECK(run.status() == RunStatus::waiting);
-
-  engine.crash();
-  engine.advance(1h);
-
-  CHECK(run.result<int>() == 42);
-  CHECK(engine.start(workflow, other.id()).run.result<int>() == 42);
-}
-
-TEST_CASE("result_of a run that is not there, or of the run itself, is an error at once") {
-  struct Shop {
-    Workflow<std::string> run(std::string id) {
-      const auto outcome = co_await settled(result_of<int>(id));
-      try {
-        outcome.value();
-      } catch (const RunNotFoundError&) {
-        co_return "not found";
-      } catch (const Error& error) {
-        co_return error.code();
-      }
-      co_return "nothing thrown";
-    }
-  } shop;
-
-  testing::Engine engine;
-  const auto workflow = engine.add("run", &Shop::run, &shop);
-
-  CHECK(engine.start(workflow, "nobody").run.result<std::string>() == "not found");
-  CHECK(engine.start({.run_id = "me"}, workflow, "me").run.result<std::string>() == "RUN_ACTIVE");
-}
-
 TEST_CASE("cancelling reaches the children, and theirs, but not spawned or attached ones") {
   struct Shop {
     Workflow<> grandparent() {
@@ -351,6 +272,50 @@ TEST_CASE("cancelling reaches the children, and theirs, but not spawned or attac
   CHECK(engine.run("child").status() == RunStatus::cancelled);
   CHECK(engine.run("spawned").status() == RunStatus::waiting);
   CHECK(shared.status() == RunStatus::waiting);
+}
+
+TEST_CASE("a child cannot supersede the run that waits for it") {
+  struct Shop {
+    Workflow<std::string> run() {
+      const auto outcome =
+          co_await settled(child({.key = "k", .on_running = OnRunning::supersede}, &Shop::run));
+      co_return outcome.message();
+    }
+  } shop;
+
+  testing::Engine engine;
+  const Run run = engine.start({.key = "k"}, engine.add("run", &Shop::run, &shop)).run;
+
+  engine.run_until_idle();
+
+  CHECK(run.status() == RunStatus::completed);
+  CHECK(engine.runs().size() == 1);
+}
+
+TEST_CASE("a child that lost a race goes on, and a fork waits for the same child") {
+  struct Shop {
+    Workflow<std::string> loses() {
+      const auto won = co_await race(sleep(1min), child({.run_id = "slow"}, doubled, 4));
+      co_await sleep(2h);
+      co_return won.index() == 0 ? "sleep" : "child";
+    }
+
+    Workflow<int> waits() { co_return co_await child({.run_id = "shared"}, doubled, 5); }
+  } shop;
+
+  testing::Engine engine;
+  engine.add("doubled", doubled);
+  const Run lost = engine.start(engine.add("loses", &Shop::loses, &shop)).run;
+  Run waits = engine.start(engine.add("waits", &Shop::waits, &shop)).run;
+  engine.run_until_idle();
+
+  const Run fork = waits.fork(waits.version());
+  engine.advance(3h);
+
+  CHECK(lost.result<std::string>() == "sleep");
+  CHECK(engine.run("slow").result<int>() == 8);
+  CHECK(waits.result<int>() == 10);
+  CHECK(fork.result<int>() == 10);
 }
 
 TEST_CASE("a parent that ends leaves its children running") {

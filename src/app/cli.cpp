@@ -100,10 +100,9 @@ void add_bench(CLI::App& program, Chosen& chosen) {
       ->type_name("DIR");
   command->add_option("--child", chosen.bench_child)->group("");
   command->footer(
-      "Takes about three minutes. A ratio compares with the limit measured next to it, so it "
-      "means\n"
-      "something on a busy machine, too. Ends with 1 where figures make no sense, not where they "
-      "are low.\n\n"
+      "Takes about three minutes. A ratio compares with the limit measured next to it. Ends with 1 "
+      "where\n"
+      "figures make no sense, not where they are low.\n\n"
       "Example:\n  semel bench --only latency,throughput --json figures.json");
 }
 
@@ -113,6 +112,18 @@ int dispatch(const CLI::App& program, const Chosen& chosen, Output output) {
   if (program.got_subcommand("journal")) return show_journal(chosen.journal, output.out);
   if (!chosen.bench_child.empty()) return bench::run_child(chosen.bench_child, output.out);
   return bench::run(chosen.bench, output.out);
+}
+
+/// CLI11 would only say that a subcommand is required.
+void require_command(const CLI::App& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+  const std::string there_are =
+      fmt::format("there are {}; `semel --help` says more", fmt::join(names, ", "));
+  if (arguments.empty()) throw Error("VALIDATION_ERROR", "give a command: " + there_are);
+  const std::string& first = arguments.front();
+  if (first.starts_with('-') || std::ranges::find(names, first) != names.end()) return;
+  throw Error("VALIDATION_ERROR", fmt::format("there is no command \"{}\": {}", first, there_are));
 }
 
 int explain(const Error& error, std::ostream& err) {
@@ -137,6 +148,7 @@ int run_command(std::vector<std::string> arguments, Output output) {
       "waiting");
 
   try {
+    require_command(program, arguments);
     std::ranges::reverse(arguments);  // CLI11 takes them from the end
     program.parse(std::move(arguments));
     return dispatch(program, chosen, output);

@@ -54,6 +54,7 @@ TEST_CASE("a recorded step is never run again, whatever crashes") {
       co_return sum;
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -85,10 +86,13 @@ TEST_CASE("an attempt lost to a crash is made again under the next number and th
       });
     }
   } shop;
+
   testing::Engine engine;
   shop.engine = &engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  engine.run_until_idle();
 
   CHECK(run.result<int>() == 2);
   CHECK(shop.attempts == std::vector{1, 2});
@@ -112,6 +116,7 @@ TEST_CASE("the new number is in the journal before the attempt is made again") {
       });
     }
   } shop;
+
   testing::Engine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -143,6 +148,7 @@ TEST_CASE("attempts lost to crashes do not count towards the attempts of the ret
       }
     }
   } shop;
+
   testing::Engine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -229,6 +235,7 @@ TEST_CASE("progress in between forgives earlier crashes") {
       }
     }
   } shop;
+
   testing::Engine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -248,6 +255,7 @@ TEST_CASE("a run that kills its process takes no innocent runs with it") {
       co_return 1;
     }
   } innocent;
+
   PoisonRun test;
   const auto workflow = test.engine.add("innocent", &Innocent::run, &innocent);
   std::vector<Run> others;
@@ -262,12 +270,14 @@ TEST_CASE("a run that kills its process takes no innocent runs with it") {
 TEST_CASE("two runs that kill their process both die, and nothing else does") {
   PoisonRun test;
   const Run second = test.engine.start(test.workflow).run;
+
   struct Innocent {
     Workflow<> run() {
       co_await sleep(1h);
       co_await step("work", [] {});
     }
   } innocent;
+
   const Run other = test.engine.start(test.engine.add("innocent", &Innocent::run, &innocent)).run;
 
   test.engine.advance(24h);
@@ -277,10 +287,51 @@ TEST_CASE("two runs that kill their process both die, and nothing else does") {
   CHECK(other.status() == RunStatus::completed);
 }
 
+TEST_CASE("suspects run one at a time, until the first makes progress or has had ten seconds") {
+  struct Slow {
+    Gate gate;
+    Strings begun;
+
+    Workflow<> run(std::string name) {
+      co_await step("slow", [this, name]() -> Task<void> {
+        begun.push_back(name);
+        co_await gate;
+      });
+    }
+  };
+
+  for (const bool makes_progress : {true, false}) {
+    CAPTURE(makes_progress);
+    Slow slow;
+    testing::Engine engine;
+    const auto workflow = engine.add("slow", &Slow::run, &slow);
+    const Run one = engine.start(workflow, "one").run;
+    const Run two = engine.start(workflow, "two").run;
+    engine.run_until_idle();
+    engine.crash();
+    engine.run_until_idle();
+    CHECK(slow.begun == Strings{"one", "two", "one", "two"});
+
+    engine.crash();
+    slow.gate.open();  // bodies of processes that are gone
+    engine.run_until_idle();
+    CHECK(slow.begun == Strings{"one", "two", "one", "two", "one"});
+    if (makes_progress) slow.gate.open();
+    engine.advance(makes_progress ? 0s : 10s);
+    CHECK(slow.begun.size() == 6);
+    slow.gate.open();
+    engine.run_until_idle();
+
+    CHECK(one.status() == RunStatus::completed);
+    CHECK(two.status() == RunStatus::completed);
+  }
+}
+
 TEST_CASE("a process that ends while its runs sleep counts against none of them") {
   struct Shop {
     Workflow<> run() { co_await sleep(24h); }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -293,7 +344,6 @@ TEST_CASE("a process that ends while its runs sleep counts against none of them"
 
   CHECK(run.status() == RunStatus::completed);
 }
-
 
 TEST_CASE("a crash at any moment leaves a run that goes on") {
   struct Shop {
@@ -314,6 +364,7 @@ TEST_CASE("a crash at any moment leaves a run that goes on") {
       co_return a + b + c + std::get<1>(won);
     }
   };
+
   // A crash after the n-th second, twice in a row.
   for (int n = 0; n < 8; ++n) {
     CAPTURE(n);

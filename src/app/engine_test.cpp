@@ -138,6 +138,7 @@ TEST_CASE("stop waits for the bodies under way and writes their results") {
 
 TEST_CASE("stopping is no crash: nothing is counted against a run") {
   TemporaryDirectory directory;
+
   struct Blocks {
     std::atomic<int> begun = 0;
 
@@ -145,6 +146,7 @@ TEST_CASE("stopping is no crash: nothing is counted against a run") {
       for (int i = 0; i < 1000; ++i) co_await step("work", [this] { ++begun; });
     }
   } blocks;
+
   std::string id;
   for (int i = 0; i < 8; ++i) {
     Engine engine{directory.url(), {.crashes_max = 2}};
@@ -191,6 +193,19 @@ TEST_CASE("calls on a stopped engine are refused; what is committed can still be
   CHECK(code_of([&] { run.wake(); }) == "ENGINE_STOPPED");
 }
 
+TEST_CASE("a handle may outlive its engine") {
+  Shop shop;
+  std::optional<Run> run;
+  {
+    Engine engine{"memory:"};
+    run.emplace(engine.start(engine.add("fulfil", &Shop::fulfil, &shop), 1).run);
+  }
+
+  CHECK(run->id().size() == 26);
+  CHECK(code_of([&] { run->cancel(); }) == "ENGINE_STOPPED");
+  CHECK(code_of([&] { run->result<int>(); }) == "ENGINE_STOPPED");
+}
+
 TEST_CASE("those who wait for a result are told when the engine stops") {
   Shop shop;
   Engine engine{"memory:"};
@@ -221,7 +236,7 @@ TEST_CASE("runs of a workflow that is registered later wait for it") {
   Engine engine{directory.url()};
   engine.start_workers();
   Run run = engine.run(id);
-  CHECK(run.input() == Json{boost::json::array{21}});
+  CHECK(run.input() == Json(boost::json::array{21}));
   CHECK(code_of([&] { run.result<int>(20ms); }) == "TIMEOUT");
   CHECK(run.status() == RunStatus::running);
   engine.add("fulfil", &Shop::fulfil, &shop);
@@ -233,12 +248,14 @@ TEST_CASE("runs of a workflow that is registered later wait for it") {
 
 TEST_CASE("runs that sleep wait for a workflow that is registered after they fell due") {
   TemporaryDirectory directory;
+
   struct Nap {
     Workflow<int> run() {
       co_await sleep(1ms);
       co_return 7;
     }
   } nap;
+
   std::string id;
   {
     Engine engine{directory.url()};
@@ -278,6 +295,30 @@ TEST_CASE("a run is not driven by code of a lower version than drove it before")
   wait_until_waiting(engine.run(id));
 
   CHECK(shop.charges == 1);
+}
+
+TEST_CASE("a run is not driven by an older program than one that drove it") {
+  TemporaryDirectory directory;
+  Shop shop;
+  std::string id;
+  {
+    Engine engine{directory.url()};
+    id = engine.start(engine.add("fulfil", &Shop::fulfil, &shop, {.version = 1}), 1).run.id();
+  }
+  {
+    Engine engine{directory.url()};
+    engine.add("fulfil", &Shop::fulfil, &shop, {.version = 2});
+    engine.start_workers();
+    wait_until_waiting(engine.run(id));
+  }
+
+  Engine engine{directory.url()};
+  engine.add("fulfil", &Shop::fulfil, &shop, {.version = 1});
+  engine.start_workers();
+  Run run = engine.run(id);
+
+  CHECK(run.wake() == 0);
+  CHECK(run.status() == RunStatus::waiting);
 }
 
 }  // namespace semel

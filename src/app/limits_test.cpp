@@ -133,6 +133,7 @@ TEST_CASE("a run that needs every entry it is allowed completes") {
       co_return steps;
     }
   } shop;
+
   testing::Engine engine{{.limits = {.journal_entries_max = 10}}};
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
@@ -147,6 +148,7 @@ TEST_CASE("a run at its limit can still be cancelled") {
       co_await sleep(1h);
     }
   } shop;
+
   testing::Engine engine{{.limits = {.journal_entries_max = 10}}};
   const auto workflow = engine.add("run", &Shop::run, &shop);
   Run at_once = engine.start(workflow).run;
@@ -164,7 +166,6 @@ TEST_CASE("a run at its limit can still be cancelled") {
 
 TEST_CASE("without memory for resting runs everything still works") {
   struct Shop {
-    int bodies = 0;
     int live = 0;
 
     Workflow<int> child_run(int number) {
@@ -177,8 +178,9 @@ TEST_CASE("without memory for resting runs everything still works") {
       const std::string id = co_await uuid();
       co_await sleep(1h);
       const auto [a, b] = co_await all(step("work",
-                                            [this] {
-                                              if (++bodies % 2 == 1) throw std::runtime_error("x");
+                                            [](const StepContext& step) {
+                                              if (step.attempt < 3)
+                                                throw std::runtime_error("not yet");
                                               return 1;
                                             }),
                                        sleep(1h));
@@ -187,6 +189,7 @@ TEST_CASE("without memory for resting runs everything still works") {
       co_return id + std::to_string(a + c);
     }
   } shop;
+
   testing::Engine engine{{.frame_bytes_max = 1}};
   engine.add("child", &Shop::child_run, &shop);
   const auto workflow = engine.add("run", &Shop::run, &shop);
@@ -212,6 +215,7 @@ TEST_CASE("with memory enough, resting runs stay in it") {
       co_await sleep(1h);
     }
   } shop;
+
   testing::Engine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   for (int i = 0; i < 10; ++i) engine.start(workflow);
@@ -237,6 +241,7 @@ TEST_CASE("a run whose body is in flight keeps its memory, whatever the limit") 
       co_return number;
     }
   } shop;
+
   testing::Engine engine{{.frame_bytes_max = 1}};
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -247,13 +252,14 @@ TEST_CASE("a run whose body is in flight keeps its memory, whatever the limit") 
   CHECK(run.result<int>() == 42);
 }
 
-TEST_CASE("a run that is cancelled while its body is in flight keeps the memory the body uses") {
+TEST_CASE(
+    "a body in flight keeps the memory it refers to, although its run was cancelled or it lost") {
   struct Shop {
     Gate gate;
     int seen = 0;
 
-    Workflow<> run() {
-      std::vector<int> numbers(1000, 7);
+    Workflow<> run(int number) {
+      std::vector<int> numbers(1000, number);
       co_await step("slow", [this, &numbers]() -> Task<void> {
         co_await gate;
         seen = numbers[999];
@@ -261,28 +267,30 @@ TEST_CASE("a run that is cancelled while its body is in flight keeps the memory 
     }
 
     Workflow<> loses() {
-      std::vector<int> numbers(1000, 8);
-      co_await race(sleep(1min), step("slow", [this, &numbers]() -> Task<void> {
-                      co_await gate;
-                      seen = numbers[999];
-                    }));
+      co_await race(sleep(1min), run(8));
+      co_await sleep(1min);
     }
   } shop;
-  testing::Engine engine;
-  Run cancelled = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  testing::Engine engine{{.frame_bytes_max = 1}};
+  Run cancelled = engine.start(engine.add("run", &Shop::run, &shop), 7).run;
+  const auto loses = engine.add("loses", &Shop::loses, &shop);
   engine.run_until_idle();
   cancelled.cancel();
   shop.gate.open();
   engine.run_until_idle();
   CHECK(shop.seen == 7);
 
-  const Run lost = engine.start(engine.add("loses", &Shop::loses, &shop)).run;
-  engine.run_until_idle();
-  engine.advance(1min);
-  CHECK(lost.status() == RunStatus::completed);
-  shop.gate.open();
-  engine.run_until_idle();
-  CHECK(shop.seen == 8);
+  for (const auto after : {1min, 2min}) {
+    shop.seen = 0;
+    const Run lost = engine.start(loses).run;
+    engine.run_until_idle();
+    engine.advance(after);
+    CHECK((lost.status() == RunStatus::completed) == (after == 2min));
+    shop.gate.open();
+    engine.advance(1min);
+    CHECK(shop.seen == 8);
+  }
 }
 
 }  // namespace semel

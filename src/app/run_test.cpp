@@ -35,6 +35,7 @@ TEST_CASE("a run's status says how far it is") {
       co_await sleep(1h);
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start({.delay = 1h}, engine.add("run", &Shop::run, &shop)).run;
   CHECK(run.status() == RunStatus::pending);
@@ -105,8 +106,8 @@ TEST_CASE("a run's input is the list of its arguments") {
   engine.add("steady", steady);
   engine.add("failing", failing);
 
-  CHECK(engine.start(steady, 7).run.input() == Json{boost::json::array{7}});
-  CHECK(engine.start(failing, "why").run.input() == Json{boost::json::array{"why"}});
+  CHECK(engine.start(steady, 7).run.input() == Json(boost::json::array{7}));
+  CHECK(engine.start(failing, "why").run.input() == Json(boost::json::array{"why"}));
 }
 
 TEST_CASE("the result of a run that failed or was cancelled is an exception") {
@@ -170,11 +171,12 @@ TEST_CASE("attributes can be set while a run runs, the last value holds") {
       co_await sleep(1h);
     }
   } shop;
+
   testing::Engine engine;
-  const Run run =
-      engine.start({.attributes = {{"stage", "new"}, {"tenant", "t1"}}},
-                   engine.add("run", &Shop::run, &shop))
-          .run;
+  const Run run = engine
+                      .start({.attributes = {{"stage", "new"}, {"tenant", "t1"}}},
+                             engine.add("run", &Shop::run, &shop))
+                      .run;
   using Attributes = std::map<std::string, std::string>;
 
   engine.run_until_idle();
@@ -189,6 +191,7 @@ TEST_CASE("an attribute without a name or with too much text is refused") {
   struct Shop {
     Workflow<> run(std::string name, std::string text) { co_await set_attribute(name, text); }
   } shop;
+
   testing::Engine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const auto status = [&](const std::string& name, const std::string& text) {
@@ -215,6 +218,7 @@ TEST_CASE("streams are read in order, from any position, while the run runs and 
       co_await emit("progress", 100);
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -240,6 +244,7 @@ TEST_CASE("what was emitted is in its stream once, although the run was retried"
       co_await emit("progress", 2);
     }
   } shop;
+
   testing::Engine engine;
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -260,6 +265,7 @@ TEST_CASE("runs are listed newest first, and found by workflow, status, key and 
       co_await sleep(1h);
     }
   } shop;
+
   testing::Engine engine;
   engine.add("steady", steady);
   engine.add("failing", failing);
@@ -311,6 +317,7 @@ TEST_CASE("the engine cannot be called from inside a workflow") {
       co_return codes;
     }
   } shop;
+
   testing::Engine engine;
   shop.engine = &engine;
   engine.add("steady", steady);

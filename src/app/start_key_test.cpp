@@ -137,7 +137,7 @@ TEST_CASE("numbers are the same where they are equal, and different where they a
   testing::Engine engine;
   engine.add("echo", echo);
   const auto start = [&](const std::string& key, const std::string& json) {
-    return engine.start({.key = key}, "echo", Json{boost::json::array{boost::json::parse(json)}});
+    return engine.start({.key = key}, "echo", Json(boost::json::array{boost::json::parse(json)}));
   };
   CHECK(start("one", R"({"a": 1, "b": [1.0]})").created);
   CHECK(start("large", "9007199254740993").created);
@@ -150,6 +150,7 @@ TEST_CASE("numbers are the same where they are equal, and different where they a
 
 TEST_CASE("what a start does about whoever has its key or id, by policy and by state") {
   enum class Answer { handed_back, created, refused };
+
   struct Case {
     RunStatus holder;
     OnRunning on_running;
@@ -214,8 +215,9 @@ TEST_CASE("what a start does about whoever has its key or id, by policy and by s
         CHECK(held.holder->status() == (superseded ? RunStatus::cancelled : c.holder));
       }
       if (c.answer == created) {
-        CHECK_FALSE(held.engine.start({.key = options.key, .run_id = options.run_id}, send,
-                                      held.input).created);
+        CHECK_FALSE(
+            held.engine.start({.key = options.key, .run_id = options.run_id}, send, held.input)
+                .created);
       }
     }
   }
@@ -238,8 +240,8 @@ TEST_CASE("superseding cancels the holder and starts the new run in one go") {
 TEST_CASE("a chosen id names the run, and can be used again once it is free") {
   Held held{RunStatus::completed};
 
-  const Started again = held.engine.start(
-      {.run_id = "id", .after_done = AfterDone::start_new}, send, {"Oslo"});
+  const Started again =
+      held.engine.start({.run_id = "id", .after_done = AfterDone::start_new}, send, {"Oslo"});
 
   CHECK(again.created);
   CHECK(again.run.id() == "id");
@@ -257,6 +259,7 @@ TEST_CASE("the steps of a run that uses an id again have ids of their own") {
       co_await step("one", [this](const StepContext& step) { ids.push_back(step.id); });
     }
   } shop;
+
   testing::Engine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
 

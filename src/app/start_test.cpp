@@ -63,10 +63,11 @@ TEST_CASE("a workflow may be a member of an object, const or not") {
   struct Shop {
     int price = 5;
 
-    Workflow<int> pay(int count) { co_return price * count; }
+    Workflow<int> pay(int count) { co_return price* count; }
 
     Workflow<int> look() const { co_return price; }
   } shop;
+
   testing::Engine engine;
   const auto pay = engine.add("pay", &Shop::pay, &shop);
   engine.add("look", &Shop::look, &shop);
@@ -141,8 +142,8 @@ TEST_CASE("by name: what does not fit is refused with its path, and no run is ma
   });
   for (const Case& c : cases) {
     CAPTURE(c.json);
-    const auto error = thrown<ValidationError>(
-        [&] { engine.start({}, "describe", boost::json::parse(c.json)); });
+    const auto error =
+        thrown<ValidationError>([&] { engine.start({}, "describe", boost::json::parse(c.json)); });
     CHECK(error.code() == "VALIDATION_ERROR");
     CHECK_MESSAGE(std::string(error.what()).starts_with(c.message), error.what());
   }
@@ -153,6 +154,7 @@ TEST_CASE("a delayed run begins when its delay is over") {
   struct Shop {
     Workflow<TimePoint> run() { co_return co_await now(); }
   } shop;
+
   testing::Engine engine;
   const TimePoint asked = engine.now();
   const Run run = engine.start({.delay = 1h}, engine.add("run", &Shop::run, &shop)).run;
@@ -194,6 +196,7 @@ TEST_CASE("a run that misses its deadline fails, also while it sleeps, rests or 
       co_await step("body", [this] { ++bodies; });
     }
   } shop;
+
   testing::Engine engine;
   const auto sleeps = engine.add("sleeps", &Shop::sleeps, &shop);
   const auto rests = engine.add("rests", &Shop::rests, &shop);
@@ -224,8 +227,7 @@ TEST_CASE("attributes are given at the start") {
 
   const Run run = engine.start({.attributes = {{"tenant", "t1"}, {"stage", ""}}}, echo, "x").run;
 
-  CHECK(run.attributes() ==
-        std::map<std::string, std::string>{{"tenant", "t1"}, {"stage", ""}});
+  CHECK(run.attributes() == std::map<std::string, std::string>{{"tenant", "t1"}, {"stage", ""}});
 }
 
 TEST_CASE("options that make no sense are refused") {

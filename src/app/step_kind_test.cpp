@@ -173,6 +173,31 @@ TEST_CASE("nobody knows what became of an at_most_once step that was under way i
   CHECK(shop.caught == "OUTCOME_UNKNOWN");
 }
 
+TEST_CASE("an operator may have a step of unknown outcome run again") {
+  struct Shop {
+    testing::Engine* engine = nullptr;
+    int bodies = 0;
+
+    Workflow<int> run() {
+      co_return co_await step("pay", {.mode = StepMode::at_most_once}, [this] {
+        if (++bodies == 1) engine->crash();
+        return bodies;
+      });
+    }
+  } shop;
+
+  testing::Engine engine;
+  shop.engine = &engine;
+  Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+  engine.advance(1h);
+  REQUIRE(run.status() == RunStatus::failed);
+  CHECK(run.error().starts_with("OUTCOME_UNKNOWN"));
+
+  run.retry();
+
+  CHECK(run.result<int>() == 2);
+}
+
 TEST_CASE("an at_most_once step that had not begun when its process crashed is begun after it") {
   struct Shop {
     int bodies = 0;

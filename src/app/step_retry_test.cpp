@@ -284,6 +284,26 @@ TEST_CASE("whatever a step throws ends up as a failure") {
   CHECK(contains(message(3), "not a std::exception"));
 }
 
+TEST_CASE("a ValidationError of the step's own is tried again like any other exception") {
+  struct Shop {
+    int attempts = 0;
+
+    Workflow<int> run() {
+      co_return co_await step("ask", [this] {
+        const std::string answer = ++attempts < 3 ? "<html>busy</html>" : "42";
+        return value::decode<int>(answer, value::Mode::boundary);
+      });
+    }
+  } shop;
+
+  testing::Engine engine;
+  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  engine.advance(1h);
+
+  CHECK(run.result<int>() == 42);
+}
+
 TEST_CASE("options that make no sense are refused where the step is described") {
   struct Case {
     std::string name;

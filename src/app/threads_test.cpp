@@ -144,6 +144,7 @@ TEST_CASE("many steps of a run block side by side") {
       co_return std::accumulate(results.begin(), results.end(), 0);
     }
   } shop;
+
   Engine engine{"memory:"};
   const auto workflow = engine.add("run", &Shop::run, &shop);
   engine.start_workers();
@@ -171,6 +172,7 @@ TEST_CASE("at most step_threads bodies block at a time") {
       co_await all(std::move(steps));
     }
   } shop;
+
   Engine engine{"memory:", {.step_threads = 3}};
   const auto workflow = engine.add("run", &Shop::run, &shop);
   engine.start_workers();
@@ -189,6 +191,7 @@ TEST_CASE("bodies that wait for other runs do not take the threads those need") 
       });
     }
   } shop;
+
   Engine engine{"memory:", {.step_threads = 1}};
   const auto workflow = engine.add("deep", &Shop::deep, &shop);
   engine.start_workers();
@@ -209,6 +212,7 @@ TEST_CASE("a Task step waits for other runs without a thread of its own") {
       });
     }
   } shop;
+
   Engine engine{"memory:"};
   engine.add("quick", quick);
   const auto workflow = engine.add("run", &Shop::run, &shop);
@@ -236,9 +240,7 @@ TEST_CASE("a cancel wakes those who wait for the result") {
   engine.add("forever", forever);
   engine.start_workers();
   Run run = engine.start(forever).run;
-  auto code = std::async(std::launch::async, [&] {
-    return code_of([&] { run.result<void>(); });
-  });
+  auto code = std::async(std::launch::async, [&] { return code_of([&] { run.result<void>(); }); });
 
   run.cancel();
 
@@ -278,14 +280,15 @@ TEST_CASE("timers fire, retries rest and time-outs strike by the real clock") {
       co_await step("flaky", {.retry = {.attempts = 3, .initial = 1ms}}, [this] {
         if (++attempts < 3) throw std::runtime_error("not yet");
       });
-      const auto slow = co_await settled(step(
-          "slow", {.retry = {.attempts = 1}, .timeout = 5ms}, [this](const StepContext& step) {
+      const auto slow = co_await settled(
+          step("slow", {.retry = {.attempts = 1}, .timeout = 5ms}, [this](const StepContext& step) {
             const std::stop_callback asked(step.stop, [this] { stopped.count_down(); });
             stopped.wait();
           }));
       co_return slow.ok() ? "no time-out" : "fine";
     }
   } shop;
+
   Engine engine{"memory:"};
   const auto workflow = engine.add("run", &Shop::run, &shop);
   engine.start_workers();
@@ -327,6 +330,7 @@ TEST_CASE("all with a failure: results that come too late do no harm") {
       co_await all(std::move(steps));
     }
   } shop;
+
   Engine engine{"memory:"};
   const auto workflow = engine.add("run", &Shop::run, &shop);
   engine.start_workers();
@@ -334,6 +338,30 @@ TEST_CASE("all with a failure: results that come too late do no harm") {
   for (int i = 0; i < 100; ++i) runs.push_back(engine.start(workflow).run);
 
   for (const Run& run : runs) CHECK(code_of([&] { run.result<void>(); }) == "RUN_FAILED");
+}
+
+TEST_CASE("a long journal is read whole") {
+  struct Shop {
+    Workflow<> run(int steps) {
+      for (int i = 0; i < steps; ++i) {
+        co_await step("task", []() -> Task<void> { co_return; });
+        co_await emit("progress", i);
+      }
+    }
+  } shop;
+
+  Engine engine{"memory:"};
+  const auto workflow = engine.add("run", &Shop::run, &shop);
+  engine.start_workers();
+  const Run run = engine.start(workflow, 2500).run;
+
+  run.result<void>();
+
+  const std::vector<Entry> journal = run.journal();
+  REQUIRE(journal.size() == 2501);
+  CHECK(journal.back().seq == 2500);
+  CHECK(run.stream<int>("progress").size() == 2500);
+  CHECK(run.stream<int>("progress", 2499) == std::vector{2499});
 }
 
 }  // namespace semel

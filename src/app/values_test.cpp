@@ -58,10 +58,13 @@ struct Relay {
   std::optional<T> in_step;
 
   Workflow<T> run(T value) {
-    const T from_step = co_await step("relay", [this](T bound) {
-      in_step = bound;
-      return bound;
-    }, value);
+    const T from_step = co_await step(
+        "relay",
+        [this](T bound) {
+          in_step = bound;
+          return bound;
+        },
+        value);
     co_await sleep(1h);
     co_return from_step;
   }
@@ -156,6 +159,7 @@ TEST_CASE("a workflow without result or arguments is fine, and so is a step") {
       co_await step("nothing", [this] { ++bodies; });
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -173,6 +177,7 @@ TEST_CASE("a workflow gets what is in the journal, the first time already") {
       co_return after == before;
     }
   } shop;
+
   testing::Engine engine;
 
   CHECK(engine.start(engine.add("run", &Shop::run, &shop)).run.result<bool>());
@@ -190,6 +195,7 @@ TEST_CASE("a step's result that is not UTF-8 fails the step with its path, once"
       co_return outcome.message();
     }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -209,6 +215,7 @@ TEST_CASE("a result, an argument or a number that cannot be written is refused w
       co_return std::vector{1.0, std::numeric_limits<double>::quiet_NaN()};
     }
   } shop;
+
   testing::Engine engine;
   Relay<Shape> relay;
   const auto relays = engine.add("relay", &Relay<Shape>::run, &relay);
@@ -227,6 +234,7 @@ TEST_CASE("the result of a run is read as the type asked for, or refused with th
   struct Shop {
     Workflow<Small> run() { co_return Small{"name", 3}; }
   } shop;
+
   testing::Engine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -244,6 +252,7 @@ TEST_CASE("a struct may grow and shrink while runs are under way") {
       co_return "old";
     }
   } old;
+
   struct New {
     Workflow<std::string> run(Grown grown) {
       const Grown made = co_await step("make", [grown] { return grown; });
@@ -251,6 +260,7 @@ TEST_CASE("a struct may grow and shrink while runs are under way") {
       co_return made.name + std::to_string(made.added) + grown.name;
     }
   } renewed;
+
   TemporaryDirectory directory;
   std::string id;
   {

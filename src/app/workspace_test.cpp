@@ -74,6 +74,7 @@ TEST_CASE("workflows reach only runs of their own workspace") {
 
     Workflow<> family() { co_await child({.run_id = "child"}, sleeper, "x"); }
   } shop;
+
   testing::Engine engine;
   engine.add("sleeper", sleeper);
   const auto waits = engine.add("waits", &Shop::waits, &shop);

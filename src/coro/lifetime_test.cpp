@@ -42,9 +42,8 @@ struct Wish {
 };
 
 Op<int> step_of(const Wish& wish, Counted counted) {
-  return step("wish", wish.options, [counted, times = wish.times] {
-    return counted.number() * times;
-  });
+  return step("wish", wish.options,
+              [counted, times = wish.times] { return counted.number() * times; });
 }
 
 Op<int> numbered(int number, Counted counted = {}) {
@@ -109,12 +108,12 @@ Workflow<int> race_with_a_sleep() {
 
 Workflow<int> settled_and_thrown() {
   Counted before;
-  const auto outcome = co_await settled(step("fails", {.retry = {.attempts = 1}}, [before]() -> int {
-    throw std::runtime_error("no");
-  }));
+  const auto outcome = co_await settled(step(
+      "fails", {.retry = {.attempts = 1}}, [before]() -> int { throw std::runtime_error("no"); }));
   try {
     Counted inside;
-    co_await step("fails", {.retry = {.attempts = 1}}, [inside] { throw std::runtime_error("no"); });
+    co_await step("fails", {.retry = {.attempts = 1}},
+                  [inside] { throw std::runtime_error("no"); });
   } catch (const StepFailedError&) {
     co_return outcome.ok() ? 0 : 1;
   }
@@ -257,7 +256,8 @@ TEST_CASE("every shape of co_await destroys what it constructs, once, when it is
   }
 }
 
-TEST_CASE("every shape of co_await destroys what it constructs when it is destroyed while suspended") {
+TEST_CASE(
+    "every shape of co_await destroys what it constructs when it is destroyed while suspended") {
   for (const Shape& shape : shapes) {
     CAPTURE(shape.name);
     reset_counts();
@@ -271,7 +271,9 @@ TEST_CASE("every shape of co_await destroys what it constructs when it is destro
   }
 }
 
-TEST_CASE("every shape of co_await destroys what it constructs when it is cancelled, evicted or replayed") {
+TEST_CASE(
+    "every shape of co_await destroys what it constructs when it is cancelled, evicted or "
+    "replayed") {
   for (const Shape& shape : shapes) {
     CAPTURE(shape.name);
     reset_counts();
@@ -292,6 +294,7 @@ TEST_CASE("every shape of co_await destroys what it constructs when it is cancel
 
 TEST_CASE("a Task runs when it is awaited, not before, and frees itself when it is not") {
   reset_counts();
+
   struct Shop {
     bool ran = false;
 
@@ -300,6 +303,7 @@ TEST_CASE("a Task runs when it is awaited, not before, and frees itself when it 
       co_return 1;
     }
   } shop;
+
   {
     const Task<int> unawaited = shop.work(Counted{});
     Task<int> moved = shop.work(Counted{});

@@ -142,15 +142,19 @@ void Loop::lose_store(const base::Fault& fault) {
   lost_ = true;
   Batch unsent = std::exchange(outgoing_, {});
   fail(unsent, fault);
+  // What was put off holds the run it belongs to, and somebody may wait for it: let go of at the end.
+  std::vector<std::vector<std::function<void()>>> put_off;
   for (auto& [key, run] : live_) {
     uncounted_.insert(key);
     run->dropped = true;
     run->is_idle = false;
+    put_off.push_back(std::exchange(run->deferred, {}));
   }
   live_.clear();
   idle_.clear();
   frame_bytes_ = 0;
   loading_.clear();
+  just_opened_.clear();
   suspects_.clear();
   suspect_.reset();
   without_worker_.clear();

@@ -315,6 +315,7 @@ class Loop {
   std::unordered_set<store::RunKey>
       uncounted_;  ///< were live when the store was lost: not the fault of a crash
   std::unordered_set<store::RunKey> counted_;  ///< counted once in this life already
+  std::unordered_set<store::RunKey> just_opened_;  ///< retried or forked and not resumed yet
   std::deque<std::function<void()>> suspects_;
   std::optional<store::RunKey> suspect_;
   TimePoint suspect_since_{};

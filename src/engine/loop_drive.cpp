@@ -56,6 +56,14 @@ std::optional<store::End> end_of(const Entry& entry) {
   }
 }
 
+/// Something in it only the store can decide; the run waits for that.
+bool asks_store(const Entry& entry) {
+  return std::ranges::any_of(entry.requests, [](const Request& request) {
+    return request.kind == RequestKind::child || request.kind == RequestKind::spawn ||
+           request.kind == RequestKind::result_of;
+  });
+}
+
 detail::RunEnd run_end(const store::End& end) {
   return {static_cast<RunStatus>(end.status), end.output, end.failure.value_or(journal::Failure{})};
 }
@@ -127,6 +135,9 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   if (options_.check_replay) run->entries.push_back(advance.entries.back());
   run->blocked = !advance.changes.children.empty() || !advance.changes.waits.empty();
   ++run->uncommitted;
+  // No longer at rest: evicted now, it would not hear that its entry is durable.
+  if (run->is_idle) idle_.erase(run->idle_position);
+  run->is_idle = false;
   submit_entry(std::move(advance), run, std::move(entry), std::move(extra.written));
 }
 
@@ -250,7 +261,8 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
     over(run->key, run_end(*end));
     return;
   }
-  if (run->blocked) {
+  // Entries before the one that asked the store may be answered first: they have nothing to say about it.
+  if (run->blocked && asks_store(entry)) {
     run->blocked = false;
     apply_outcomes(run, effects.outcomes);
   }
@@ -292,7 +304,8 @@ void Loop::run_effects(const store::Effects& effects) {
     }
     submit(store::LoadRun{key}, [this, key](Answer& answer) {
       const auto* loaded = std::get_if<store::RunLoaded>(&answer);
-      if (loaded == nullptr) return;
+      // Gone: another run has its id. It was cancelled all the same, and somebody waits to hear it.
+      if (loaded == nullptr) return over(key, {RunStatus::cancelled, {}, {}});
       over(key, {static_cast<RunStatus>(loaded->run.status), loaded->run.output,
                  loaded->run.failure.value_or(journal::Failure{})});
     });
@@ -339,6 +352,11 @@ void Loop::read_inbox(RunKey key) {
   }
   submit(store::ReadInbox{key}, [this, run](Answer& answer) {
     auto items = std::get<store::InboxRead>(std::move(answer)).items;
+    if (run->dropped) {
+      // Evicted meanwhile: whoever brings it back reads its inbox with it.
+      if (!items.empty()) load(run->key);
+      return;
+    }
     when_ready(run, [this, run, items = std::move(items)] { take_inbox(run, items); });
   });
 }

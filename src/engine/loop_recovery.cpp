@@ -130,9 +130,11 @@ void Loop::activate(store::RunLoaded stored) {
   loaded->stored = std::move(stored);
   live_.emplace(key, loaded->run);
 
-  const bool has_lost = !lost_here(key, run.state).empty();
-  const bool counted =
-      unclean_ && !uncounted_.contains(key) && !counted_.contains(key) && (has_lost || careful_);
+  // What an operator's call has just asked for was never begun, so it cannot be lost.
+  const bool is_fresh = just_opened_.erase(key) != 0;
+  const bool has_lost = !is_fresh && !lost_here(key, run.state).empty();
+  const bool counted = unclean_ && !is_fresh && !uncounted_.contains(key) &&
+                       !counted_.contains(key) && (has_lost || careful_);
   if (!has_lost && !counted) {
     resume(loaded);
     return;
@@ -180,7 +182,11 @@ void Loop::suspect_progress(RunKey key, bool) {
 
 void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
   LiveRun& run = *loaded->run;
-  if (run.dropped) return;
+  if (run.dropped) {  // cancelled while it stood in line as a suspect
+    finish_loading(run.key, nullptr);
+    suspect_progress(run.key, true);
+    return;
+  }
   ++counters_.recovered;
   journal::Entry entry;
   entry.arrival.kind = ArrivalKind::recovered;
@@ -224,10 +230,7 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
     if (operation.kind == RequestKind::step && !is_back) attempts.push_back(operation.op);
   }
   const bool is_too_late = run->deadline && *run->deadline <= now_;
-  if (has_started && replayed.fresh.empty() && run->row_status == Status::running &&
-      !run->state.has_work()) {
-    write(run, {});  // the work it had was lost and is not begun again: it waits
-  } else if (has_started) {
+  if (has_started) {
     continue_with(run, std::move(replayed.fresh));
   } else if (!is_too_late) {
     Arrival arrival;
@@ -246,6 +249,11 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   when_ready(run, [this, run] { fire_due(run); });
   finish_loading(run->key, run);
   run_deferred(run);
+  const bool rests = !run->dropped && !run->blocked && run->uncommitted == 0 &&
+                     !run->state.ended && !run->state.has_work();
+  // It got through its replay and only waits. Where its row or its count of crashes says otherwise, that is written down:
+  // whatever crashes from here on, it is not this run.
+  if (rests && (run->state.crashes > 0 || run->row_status == Status::running)) write(run, {});
   settle_memory(run);
 }
 

@@ -74,11 +74,14 @@ void set_again(store::Changes& changes, RunKey key, const journal::RunState& sta
       changes.waits.push_back({operation.op, operation.run_id});
     }
   }
+  if (state.grace_until)
+    changes.timers_set.push_back({key, TimerKind::grace, "", *state.grace_until});
 }
 
-/// The operation whose failure ended the run, if taking it back is possible: nothing else may have followed from it.
-std::optional<std::string> failure_to_void(const std::vector<Record>& records, std::size_t end,
-                                           const journal::Failure& failure) {
+/// The operation whose failure ended the run, with the attempt that failed, if taking it back is possible: nothing else
+/// may have followed from it.
+std::optional<journal::Lost> failure_to_void(const std::vector<Record>& records, std::size_t end,
+                                             const journal::Failure& failure) {
   if (failure.op.empty()) return std::nullopt;
   for (std::size_t i = records.size(); i-- > 0;) {
     const Arrival& arrival = records[i].entry.arrival;
@@ -86,12 +89,13 @@ std::optional<std::string> failure_to_void(const std::vector<Record>& records, s
       const bool settled_it = std::ranges::any_of(arrival.ops, [&](const journal::Lost& lost) {
         return lost.op == failure.op && lost.attempt == 0;
       });
-      if (settled_it) return failure.op;
+      if (settled_it) return journal::Lost{failure.op, 1};
     }
     if (arrival.op != failure.op || !arrival.failure || records[i].arrival_void) continue;
     if (arrival.kind != ArrivalKind::step_failed && arrival.kind != ArrivalKind::result_arrived)
       continue;
-    if (i == end || records[i].entry.requests.empty()) return failure.op;
+    if (i == end || records[i].entry.requests.empty())
+      return journal::Lost{failure.op, std::max(arrival.attempt, 1U)};
     return std::nullopt;
   }
   return std::nullopt;
@@ -161,13 +165,14 @@ void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply
   now_ = now;
   // The run may be dropped at any point on the way, and whatever was to happen next with it.
   auto answer = std::make_shared<SureReply<int>>(std::move(reply), moved_on(id));
-  const auto end_sleeps = [this, answer](const RunPtr& run) {
+  const auto end_sleeps = [this, answer, expected = options.expected_version](const RunPtr& run) {
     if (!run) {
       (*answer)(0);
       return;
     }
-    when_ready(run, [this, run, answer] {
+    when_ready(run, [this, run, answer, expected] {
       if (run->state.ended) return;
+      if (expected && run->state.next != *expected + 1) return;  // it moved on since it was found
       Arrival arrival;
       arrival.kind = ArrivalKind::woken;
       for (const Operation& operation : run->state.pending) {
@@ -226,11 +231,14 @@ void Loop::retry(std::string workspace, std::string id, RunOptions options,
         } else {
           submit(
               store::LoadRun{found->run.key},
-              [this, id, reply](Answer& answer) {
-                if (auto* loaded = std::get_if<store::RunLoaded>(&answer)) {
-                  reopen(*loaded, reply);
-                } else {
+              [this, id, options, reply](Answer& answer) {
+                auto* loaded = std::get_if<store::RunLoaded>(&answer);
+                if (loaded == nullptr) {
                   reply(not_found(id));
+                } else if (!is_at(loaded->run, options.expected_version)) {
+                  reply(moved_on(id));
+                } else {
+                  reopen(*loaded, reply);
                 }
               },
               refuse_on_fault(reply));
@@ -253,9 +261,9 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
   if (loaded.run.status == Status::failed && !records->empty()) {
     const std::size_t end = records->size() - 1;
     reopened.entry.arrival.at_seq = end;
-    if (const auto op =
+    if (const auto failed =
             failure_to_void(*records, end, loaded.run.failure.value_or(journal::Failure{}))) {
-      reopened.entry.arrival.ops.push_back({*op, 1});
+      reopened.entry.arrival.ops.push_back(*failed);
     }
   }
   // As the run will be: what is then under way, or rested when it ended, begins anew under the next number.
@@ -273,7 +281,9 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
         again.push_back({operation.op, 1});
       continue;
     }
-    again.push_back({operation.op, operation.abandoned ? 0 : operation.attempt + 1});
+    // An at_most_once step whose body may have run is not run again, whoever asks.
+    const bool is_over = operation.abandoned || operation.phase == Operation::Phase::begun;
+    again.push_back({operation.op, is_over ? 0 : operation.attempt + 1});
   }
   reopened.entry.arrival.ops = again;
   state = as_reopened(reopened);
@@ -301,7 +311,9 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
         if (auto* advanced = std::get_if<store::Advanced>(&answer)) {
           reply(std::monostate{});
           run_effects(advanced->effects);
-          if (workers_) load(key);
+          if (!workers_) return;
+          just_opened_.insert(key);
+          load(key);
         } else if (auto* refused = std::get_if<store::StartRefused>(&answer)) {
           reply(refusal_of(*refused));
         } else {
@@ -324,11 +336,14 @@ void Loop::fork(std::string workspace, std::string id, std::uint64_t seq, RunOpt
         } else {
           submit(
               store::LoadRun{found->run.key},
-              [this, id, seq, reply](Answer& answer) {
-                if (auto* loaded = std::get_if<store::RunLoaded>(&answer)) {
-                  fork_from(*loaded, seq, reply);
-                } else {
+              [this, id, seq, options, reply](Answer& answer) {
+                auto* loaded = std::get_if<store::RunLoaded>(&answer);
+                if (loaded == nullptr) {
                   reply(not_found(id));
+                } else if (!is_at(loaded->run, options.expected_version)) {
+                  reply(moved_on(id));
+                } else {
+                  fork_from(*loaded, seq, reply);
                 }
               },
               refuse_on_fault(reply));
@@ -396,7 +411,9 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
       [this, key, id, reply](Answer& answer) {
         reply(id);
         run_effects(std::get<store::Advanced>(answer).effects);
-        if (workers_) load(key);
+        if (!workers_) return;
+        just_opened_.insert(key);
+        load(key);
       },
       refuse_on_fault(reply));
 }

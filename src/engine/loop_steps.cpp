@@ -31,9 +31,6 @@ StepOutcome outcome_of(const std::exception_ptr& error) {
     if (!fatal.details.is_null()) outcome.failure->details = value::to_text(fatal.details);
   } catch (const RetryableError& retryable) {
     outcome.retry_after = retryable.after;
-  } catch (const ValidationError&) {
-    // A result that cannot be written will not be better the next time.
-    outcome.retryable = false;
   } catch (...) {
   }
   return outcome;
@@ -114,10 +111,10 @@ void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attemp
     // It timed out, or its run failed and was retried meanwhile.
     ++counters_.late_results;
     if (run && body.next_waits) when_ready(run, [this, run, op] { begin_attempt(run, op); });
-  } else if (run) {
+  } else if (run && run->frame) {
     attempt_over(run, op, attempt, std::move(outcome));
-  } else if (uncounted_.contains(key)) {
-    // The store is being read anew: the run will be back, and this is its result.
+  } else if (run || uncounted_.contains(key)) {
+    // It is being read anew, or the whole store is: the run will be back, and this is its result.
     held_.push_back({key, op, attempt, std::move(outcome)});
   } else {
     ++counters_.late_results;

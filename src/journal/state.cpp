@@ -8,6 +8,7 @@ namespace {
 
 constexpr bool is_progress(ArrivalKind kind) {
   switch (kind) {
+    case ArrivalKind::continued:
     case ArrivalKind::started:
     case ArrivalKind::step_completed:
     case ArrivalKind::step_failed:

@@ -206,10 +206,9 @@ TEST_CASE("a dropped sleep and a woken sleep are over") {
   Arrival woken = arrives(ArrivalKind::woken);
   woken.ops = {{"2", 0}, {"3", 0}};
 
-  const RunState state = state_of(
-      {started({asks_sleep("1", noon), asks_sleep("2", noon), asks_sleep("3", noon),
-                asks(RequestKind::drop, "1")}),
-       {woken, {}}});
+  const RunState state = state_of({started({asks_sleep("1", noon), asks_sleep("2", noon),
+                                            asks_sleep("3", noon), asks(RequestKind::drop, "1")}),
+                                   {woken, {}}});
 
   CHECK(state.pending.empty());
 }
@@ -283,10 +282,10 @@ TEST_CASE("a reopened run's end is void, and the failure that it takes back") {
 TEST_CASE("a reopened run whose code failed by itself keeps every arrival") {
   Arrival reopened = arrives(ArrivalKind::reopened);
   reopened.at_seq = 1;
-  const auto records = read_journal(encoded(
-      {started({asks_step("1")}),
-       {arrives(ArrivalKind::step_completed, "1", 1), {asks(RequestKind::failed)}},
-       {reopened, {}}}));
+  const auto records = read_journal(
+      encoded({started({asks_step("1")}),
+               {arrives(ArrivalKind::step_completed, "1", 1), {asks(RequestKind::failed)}},
+               {reopened, {}}}));
   REQUIRE(records.has_value());
 
   CHECK_FALSE((*records)[1].arrival_void);
@@ -299,8 +298,8 @@ TEST_CASE("a reopened run that had missed its deadline, or filled its journal, g
   for (const ArrivalKind end : {ArrivalKind::timed_out, ArrivalKind::limit_reached}) {
     Arrival reopened = arrives(ArrivalKind::reopened);
     reopened.at_seq = 1;
-    const auto records = read_journal(encoded(
-        {started({asks_sleep("1", noon)}), {fails(end, ""), {}}, {reopened, {}}}));
+    const auto records = read_journal(
+        encoded({started({asks_sleep("1", noon)}), {fails(end, ""), {}}, {reopened, {}}}));
     REQUIRE(records.has_value());
 
     CHECK_FALSE(fold(*records).ended);

@@ -47,6 +47,9 @@ struct Model {
   std::int32_t crashes = 0;
 };
 
+/// The row as a store shows it.
+RunRecord record_of(const Model::Run& run);
+
 std::unique_ptr<Store> make_model_store(std::shared_ptr<Model> model);
 std::unique_ptr<Reader> make_model_reader(std::shared_ptr<Model> model);
 

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 namespace semel::store {
 namespace {
@@ -38,6 +40,17 @@ class Foreign {
 
   Foreign(const Foreign&) = delete;
   Foreign& operator=(const Foreign&) = delete;
+
+  std::int64_t count(const std::string& table) {
+    std::int64_t rows = -1;
+    const auto read = [](void* out, int, char** columns, char**) {
+      *static_cast<std::int64_t*>(out) = std::strtoll(columns[0], nullptr, 10);
+      return 0;
+    };
+    const std::string sql = "SELECT count(*) FROM " + table;
+    REQUIRE(sqlite3_exec(handle_, sql.c_str(), read, &rows, nullptr) == SQLITE_OK);
+    return rows;
+  }
 
   void run(const char* sql) {
     REQUIRE(sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
@@ -148,6 +161,33 @@ TEST_CASE("a reader can look at a file nobody owns, also after a crash, and chan
   CHECK(std::holds_alternative<RunLoaded>(execute(*opened({.path = path}), LoadRun{2})));
 }
 
+TEST_CASE("a reader in another thread never sees half a batch") {
+  TemporaryDirectory directory;
+  for (const std::string& path : {std::string{}, directory.file("store.db")}) {
+    CAPTURE(path);
+    const auto store = opened({.path = path});
+    const auto reader = store->reader();
+    REQUIRE(reader);
+    std::atomic<bool> done = false;
+    std::atomic<int> torn = 0;
+    std::jthread looking{[&] {
+      while (!done) {
+        const auto found = (*reader)->list({.limit = 1000});
+        if (!found || found->size() % 2 != 0) ++torn;
+      }
+    }};
+
+    for (RunKey key = 1; key <= 200; key += 2) {
+      REQUIRE(store->execute(std::vector<Command>{start(new_run(key)), start(new_run(key + 1))}));
+    }
+    done = true;
+    looking.join();
+
+    CHECK(torn == 0);
+    CHECK((*reader)->list({.limit = 1000}).value().size() == 200);
+  }
+}
+
 TEST_CASE("a reader may outlive its store") {
   TemporaryDirectory directory;
   auto store = opened({.path = directory.file("store.db")});
@@ -178,6 +218,32 @@ TEST_CASE("where there is no store a reader says so and makes none") {
   REQUIRE_FALSE(foreign);
   CHECK(foreign.error().code == base::Errc::refused);
   CHECK(contains(foreign.error().message, "is not a semel store"));
+}
+
+TEST_CASE("a run that was swept leaves no row behind, in no table") {
+  TemporaryDirectory directory;
+  const std::string path = directory.file("store.db");
+  const auto store = opened({.path = path});
+  NewRun run = keyed_run(1, "order-7");
+  run.attributes = {{"stage", "new"}};
+  run.deadline = at(1h);
+  StartRun command = start(run);
+  command.changes = {.timers_set = {{.run = 1, .op = "1", .due = at(1h)}},
+                     .attributes = {{"who", "ann"}},
+                     .children = {{.op = "2", .run = new_run(2)}}};
+  execute(*store, command);
+  execute(*store, SaveProgress{.run = 1, .op = "3", .value = "50"});
+  execute(*store, CancelRun{.id = "run-1", .grace_until = at(1s), .now = at()});
+  execute(*store, CancelRun{.id = "run-1", .now = at()});
+
+  execute(*store, Sweep{.now = at(100'000h)});
+
+  Foreign foreign{path};
+  for (const char* table : {"semel_run", "semel_journal", "semel_timer", "semel_inbox",
+                            "semel_waiter", "semel_attribute", "semel_progress", "semel_garbage"}) {
+    CAPTURE(table);
+    CHECK(foreign.count(table) == 0);
+  }
 }
 
 TEST_CASE("a file that is no database is called corrupt") {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -51,6 +52,10 @@ TemporaryDirectory::TemporaryDirectory() {
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
+  if (setting("SEMEL_KEEP", 0) != 0) {
+    std::fprintf(stderr, "kept: %s\n", path_.c_str());
+    return;
+  }
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
@@ -133,6 +138,11 @@ std::vector<std::string> Ledger::lines() const {
     lines.push_back(line.substr(0, line.find_last_not_of(' ') + 1));
   }
   return lines;
+}
+
+void pause(std::chrono::microseconds time) {
+  const timespec left{time.count() / 1'000'000, time.count() % 1'000'000 * 1000};
+  ::ppoll(nullptr, 0, &left, nullptr);
 }
 
 std::vector<std::string> words(const std::string& line) {

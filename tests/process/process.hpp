@@ -12,7 +12,7 @@
 
 namespace semel::process {
 
-/// A fresh directory under the system's temporary one; removed with everything in it.
+/// A fresh directory under the system's temporary one; removed with everything in it, unless SEMEL_KEEP=1.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -73,6 +73,20 @@ class Ledger {
   std::filesystem::path file_;
   int descriptor_ = -1;
 };
+
+/// Does nothing for a while: between two looks at another process, which has no way to call back.
+void pause(std::chrono::microseconds time);
+
+/// Looks every few milliseconds until `holds` does; false if that takes longer than `patience`.
+template <class F>
+bool comes_true(F holds, std::chrono::seconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    pause(std::chrono::milliseconds{5});
+  }
+  return true;
+}
 
 /// The words of a line.
 std::vector<std::string> words(const std::string& line);

@@ -50,6 +50,12 @@ const Known* Checks::find(RunKey key) const {
   return gone == gone_.end() ? nullptr : &gone->second;
 }
 
+bool Checks::has_rival(const Known& run) const {
+  return !fleeting_.empty() || std::ranges::any_of(runs_, [&](const auto& other) {
+    return other.second.made_in == run.made_in && other.first != run.key && other.second.row.key == run.row.key;
+  });
+}
+
 bool Checks::is_swept(const std::string& workspace, const std::string& id) {
   const std::int64_t number = mirror_.workspace(workspace);
   return std::ranges::any_of(gone_, [&](const auto& run) {
@@ -85,6 +91,7 @@ void Checks::after_commit(TimePoint shown) {
   for (const auto& [key, row] : changes.runs) {
     if (const auto known = runs_.find(key); known != runs_.end()) before.emplace(key, known->second.row);
   }
+  fleeting_.clear();
   take_in(changes, shown);
   append(changes.entries, shown);
   for (const auto& [key, row] : changes.runs) {
@@ -108,7 +115,10 @@ void Checks::take_in(const Mirror::Changes& changes, TimePoint shown) {
   }
   for (const auto& [key, row] : changes.runs) {
     const auto found = runs_.find(key);
-    if (found == runs_.end()) continue;
+    if (found == runs_.end()) {
+      fleeting_.insert(key);
+      continue;
+    }
     Known& run = found->second;
     if (!row) {
       removed(run, changes, shown);
@@ -129,6 +139,7 @@ void Checks::created(RunKey key, const Row& row) {
   if (gone_.contains(key)) fail("S15", fmt::format("run key {} is used a second time", key));
   Known run;
   run.key = key;
+  run.made_in = commit_;
   run.row.workspace = row.workspace;
   run.row.id = row.id;
   if (row.key) {
@@ -145,9 +156,14 @@ void Checks::removed(Known& run, const Mirror::Changes& changes, TimePoint shown
   const bool made_room = std::ranges::any_of(changes.runs, [&](const auto& other) {
     return other.second && other.second->id == run.id() && other.first != run.key;
   });
+  if (const auto last = changes.removed.find(run.key); last != changes.removed.end()) {
+    if (!run.row.is_over()) run.ended_in = commit_;
+    run.row.status = last->second.status;
+    run.row.key_until = last->second.key_until;
+    run.row.keep_until = last->second.keep_until;
+  }
   const bool is_due = run.row.keep_until && *run.row.keep_until <= shown;
-  // A run that was superseded may have been ended by the very command that removed it.
-  if (!run.row.is_over() && !made_room) fail("S15", name_of(run) + " is gone and was not over");
+  if (!run.row.is_over()) fail("S15", name_of(run) + " is gone and was not over");
   if (!is_due && !made_room) fail("S15", name_of(run) + " was swept before its time");
   if (const auto rows = mirror_.leftovers(run.key); rows != 0) {
     fail("S15", fmt::format("{} is gone and {} rows of it are left", name_of(run), rows));
@@ -185,7 +201,7 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
   for (const NewEntry& entry : entries) {
     const auto found = runs_.find(entry.run);
     if (found == runs_.end()) {
-      if (!gone_.contains(entry.run)) fail("S1", fmt::format("an entry of run key {}, which is not there", entry.run));
+      if (!gone_.contains(entry.run) && !fleeting_.contains(entry.run)) fail("S1", fmt::format("an entry of run key {}, which is not there", entry.run));
       continue;
     }
     Known& run = found->second;
@@ -215,7 +231,8 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
 
 void Checks::check_copy(const Known& run, std::size_t forked_at, const std::string& source) {
   const auto other = by_id_.find({run.row.workspace, source});
-  if (other == by_id_.end()) return;  // swept since
+  // Swept since, or its id was chosen and is another run's by now.
+  if (other == by_id_.end() || source.starts_with("id-")) return;
   const auto& original = runs_.at(other->second).history.entries();
   const auto& copy = run.history.entries();
   for (std::size_t i = 0; i < forked_at; ++i) {
@@ -408,7 +425,11 @@ void Checks::body_handed_out(const engine::StepJob& job, bool in_flight) {
     fail(std::move(invariant), fmt::format("run {}: the body of step {} attempt {} {}", job.run_id, job.op, job.attempt, what));
   };
   const auto found = runs_.find(job.run);
-  if (found == runs_.end()) return wrong("S3", "begins for a run that is not there");
+  if (found == runs_.end()) {
+    const Known* gone = find(job.run);
+    const bool just_gone = fleeting_.contains(job.run) || (gone != nullptr && gone->ended_in == commit_);
+    return just_gone ? void() : wrong("S3", "begins for a run that is not there");
+  }
   const Known& run = found->second;
   const History::Step* step = run.history.step(job.op);
   if (step == nullptr) return wrong("S3", "begins and was not asked for");

@@ -23,6 +23,7 @@ struct Known {
   Row row;
   History history;
   bool cancel_asked = false;         ///< by a client, of it or of a run above it
+  std::uint64_t made_in = 0;         ///< the commit that made it
   std::uint64_t ended_in = 0;        ///< the commit that ended it
   std::uint64_t reopened_in = 0;     ///< the commit that last reopened it
   std::optional<RunKey> key_before;  ///< who held its key when it was made
@@ -57,6 +58,9 @@ class Checks {
   /// As it was before it was swept or made room for another run of its id, too.
   const Known* find(RunKey key) const;
 
+  /// Another run with its key or id was made and replaced by the same batch.
+  bool has_rival(const Known& run) const;
+
   bool is_swept(const std::string& workspace, const std::string& id);
 
   /// A cancel for this run was executed; it reaches the runs it made.
@@ -88,7 +92,8 @@ class Checks {
   std::uint64_t commit_ = 0;
   std::map<RunKey, Known> runs_;
   std::map<RunKey, Known> gone_;
-  std::set<RunKey> open_;  ///< not over
+  std::set<RunKey> open_;      ///< not over
+  std::set<RunKey> fleeting_;  ///< made and superseded under their id by the last batch
   std::map<Claim, RunKey> by_id_;
   std::map<Claim, std::set<RunKey>> holders_;
   std::optional<Violation> violation_;

@@ -22,8 +22,8 @@ class Clients {
 
   /// One call, chosen by chance.
   void call(engine::Loop& loop, TimePoint now);
-  void retry(engine::Loop& loop, TimePoint now, const std::string& workspace, const std::string& id,
-             RunOptions options = {});
+  /// An operator's retry of this run.
+  void retry(engine::Loop& loop, TimePoint now, const Known& run);
 
   /// The process is gone: nobody is answered any more.
   void disconnect() { open_.clear(); }
@@ -44,11 +44,12 @@ class Clients {
   struct Target {
     std::string workspace;
     std::string id;
-    const Known* run;
+    RunKey key;
   };
 
   void start(engine::Loop& loop, TimePoint now);
   void cancel(engine::Loop& loop, TimePoint now, const Target& target);
+  void retry(engine::Loop& loop, TimePoint now, const Target& target, RunOptions options);
   void fork(engine::Loop& loop, TimePoint now, const Target& target);
   void wake(engine::Loop& loop, TimePoint now, const Target& target);
   void watch(engine::Loop& loop, const Target& target);
@@ -56,7 +57,9 @@ class Clients {
   Start draw_start();
   void draw_policies(StartOptions& options);
   std::optional<Target> draw_target(bool (*wanted)(const Known& run));
-  std::optional<std::uint64_t> draw_version(const Known& run);
+  std::optional<Target> target_of(const Known& run);
+  std::optional<std::uint64_t> draw_version(const Target& target);
+  const Known* still(const Target& target);
 
   void check_started(const Start& start, const engine::StartReply& reply);
   void check_created(const Start& start, const Known& run, RunKey before, bool by_key);

@@ -29,12 +29,11 @@ void Clients::check_started(const Start& start, const engine::StartReply& reply)
 /// A run was made although `before` had its key or id: then the policies allow it.
 void Clients::check_created(const Start& start, const Known& run, RunKey before, bool by_key) {
   const Known* holder = checks_.find(before);
-  if (holder == nullptr) return;
+  if (holder == nullptr || checks_.has_rival(run)) return;
   const StartOptions& options = start.options;
   const bool ended_now = holder->ended_in == checks_.commit();
   const bool was_open = !holder->row.is_over() || ended_now;
-  // One that made room for the id it had is gone with its row.
-  const bool made_way = holder->row.status == Status::cancelled || !checks_.runs().contains(before);
+  const bool made_way = holder->row.status == Status::cancelled;
   if (was_open && options.on_running == OnRunning::supersede && made_way) return;
   if (!holder->row.is_over()) {
     checks_.fail("S11", fmt::format("run {} was made while run {} has its key or id and is not over", run.id(), holder->id()));

@@ -190,13 +190,13 @@ std::optional<Violation> History::note_requests(const Entry& entry) {
 
 void History::note(const Entry& entry) {
   const Arrival& arrival = entry.arrival;
+  forked_ = forked_ || arrival.kind == ArrivalKind::forked;
   step_failed_ = step_failed_ || arrival.kind == ArrivalKind::step_failed;
   const bool from_other =
       arrival.kind == ArrivalKind::result_arrived || arrival.kind == ArrivalKind::outcome;
   other_failed_ = other_failed_ || (from_other && arrival.failure.has_value());
   if (arrival.kind == ArrivalKind::woken) {
-    last_woken_ = static_cast<int>(arrival.ops.size());
-    last_woken_at_ = entries_.size() - 1;
+    woken_.emplace(entries_.size() - 1, static_cast<int>(arrival.ops.size()));
   }
   switch (arrival.kind) {
     case ArrivalKind::outcome:

@@ -53,10 +53,10 @@ class History {
 
   int reopens() const { return reopens_; }
 
-  /// The number of sleeps the last `woken` entry ended, and where it stands.
-  int last_woken() const { return last_woken_; }
+  bool is_fork() const { return forked_; }
 
-  journal::Seq last_woken_at() const { return last_woken_at_; }
+  /// Where an operator ended sleeps, and how many.
+  const std::map<journal::Seq, int>& woken() const { return woken_; }
 
   /// Something happened that its code goes on from, and nothing shows that it did: its owner has work.
   bool awaits_continuation() const { return awaits_continuation_; }
@@ -78,9 +78,9 @@ class History {
   bool unknown_step_ = false;
   bool other_failed_ = false;
   bool awaits_continuation_ = true;
+  bool forked_ = false;
   int reopens_ = 0;
-  int last_woken_ = 0;
-  journal::Seq last_woken_at_ = 0;
+  std::map<journal::Seq, int> woken_;
 };
 
 }  // namespace semel::sim

@@ -47,6 +47,7 @@ Mirror::Mirror(std::shared_ptr<store::sqlite::Database> database)
       runs_sql_("SELECT run, " + run_columns + " FROM semel_run"),
       run_(database_, run_sql_.c_str()),
       runs_(database_, runs_sql_.c_str()),
+      removed_(database_, "SELECT run, status, key_until, keep_until FROM temp.removed_run"),
       entry_(database_, "SELECT run, seq, at, entry FROM semel_journal WHERE id = ?1"),
       journals_(database_, "SELECT run, seq, entry FROM semel_journal ORDER BY run, seq"),
       timers_(database_, "SELECT run, kind, op, due FROM semel_timer ORDER BY run, kind, op"),
@@ -73,12 +74,33 @@ void Mirror::touched(void* self, int operation, const char*, const char* table, 
     mirror.new_entries_.push_back(rowid);
   } else if (name == "semel_journal" && operation == SQLITE_UPDATE) {
     mirror.rewritten_.push_back(fmt::format("journal row {} was changed", rowid));
+  } else if (name == "semel_journal") {
+    // It belongs to a swept run, or is missed at the next look at everything. Its number may be used again at once.
+    std::erase(mirror.new_entries_, rowid);
   }
-  // Entries that are deleted belong to swept runs, or are missed at the next look at everything.
+}
+
+/// A run may end and be removed by one batch: what it was in between is seen by nobody but a trigger.
+void Mirror::watch_removals() {
+  if (std::exchange(watches_removals_, true)) return;
+  database_.run(
+      "CREATE TEMP TABLE removed_run (run, status, key_until, keep_until);"
+      "CREATE TEMP TRIGGER note_removed_run BEFORE DELETE ON main.semel_run BEGIN"
+      " INSERT INTO removed_run VALUES (old.run, old.status, old.key_until, old.keep_until); END");
 }
 
 Mirror::Changes Mirror::take_changes() {
+  watch_removals();
   Changes changes;
+  {
+    Rows rows = removed_.select();
+    while (rows.next()) {
+      changes.removed[rows.integer(0)] = {.status = static_cast<Status>(rows.integer(1)),
+                                          .key_until = rows.optional_time(2),
+                                          .keep_until = rows.optional_time(3)};
+    }
+  }
+  if (!changes.removed.empty()) database_.run("DELETE FROM temp.removed_run");
   for (const std::int64_t id : std::exchange(new_entries_, {})) {
     Rows rows = entry_.select(id);
     if (!rows.next()) continue;

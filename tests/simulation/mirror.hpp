@@ -72,9 +72,17 @@ class Mirror {
   Mirror& operator=(const Mirror&) = delete;
   ~Mirror();
 
+  /// A run's row as it was when it was deleted.
+  struct Removed {
+    Status status = Status::pending;
+    std::optional<TimePoint> key_until;
+    std::optional<TimePoint> keep_until;
+  };
+
   struct Changes {
     std::vector<NewEntry> entries;                     ///< in the order they were written
     std::map<RunKey, std::optional<Row>> runs;         ///< touched; none: gone
+    std::map<RunKey, Removed> removed;
     std::vector<std::string> rewritten;                ///< entries that were changed in place
   };
 
@@ -95,12 +103,14 @@ class Mirror {
   std::vector<store::Orphan> orphans();
 
  private:
+  void watch_removals();
   static void touched(void* self, int operation, const char* database, const char* table,
                       sqlite3_int64 rowid);
 
   std::shared_ptr<store::sqlite::Database> connection_;
   store::sqlite::Database& database_ = *connection_;
   std::unique_ptr<store::Reader> reader_;
+  bool watches_removals_ = false;
   std::set<RunKey> touched_runs_;
   std::vector<std::int64_t> new_entries_;
   std::vector<std::string> rewritten_;
@@ -110,6 +120,7 @@ class Mirror {
   std::string runs_sql_;
   store::sqlite::Statement run_;
   store::sqlite::Statement runs_;
+  store::sqlite::Statement removed_;
   store::sqlite::Statement entry_;
   store::sqlite::Statement journals_;
   store::sqlite::Statement timers_;

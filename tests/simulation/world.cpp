@@ -21,7 +21,6 @@ constexpr int crashes_max = 5;
 /// Virtual time in which everything has to finish once the faults have stopped.
 constexpr std::chrono::hours calm_max{2};
 constexpr std::uint64_t calm_turns_max = 50'000;
-constexpr std::array workspaces{"default", "other"};
 
 /// Workflows that are nobody's child may be unknown to a program for a while.
 constexpr std::array may_come_late{"sleeper", "timed", "saga"};
@@ -180,8 +179,8 @@ void World::restart() {
   loop_->dismiss_watchers();
   take_batch();
   execute_batch();
+  if (crashes != crashes_) return;
   deliver_answers();
-  batch_.reset();
   loop_.reset();
   store_.reset();
   clients_.disconnect();
@@ -250,9 +249,7 @@ bool World::operate() {
     // Written by the other program: this one will never agree with it.
     const bool stays = run.row.status == Status::diverged && run.history.reopens() > 3;
     if (stays) continue;
-    for (const char* workspace : workspaces) {
-      if (checks_.find(workspace, run.id()) == &run) clients_.retry(*loop_, shown(), workspace, run.id());
-    }
+    clients_.retry(*loop_, shown(), run);
     return true;
   }
   return false;
@@ -291,15 +288,18 @@ void World::judge_run(const Known& run) {
     case Status::failed: {
       const bool by_limit = code == "JOURNAL_TOO_LARGE" && profile_.journal_entries_max < 1000;
       const bool by_deadline = code == "DEADLINE_EXCEEDED" && run.row.deadline;
-      const bool by_step = code == "STEP_FAILED" && kind->may_fail;
+      // A fork has the failures of the run it was taken from, and a body that knows nothing of them.
+      const bool by_step = code == "STEP_FAILED" && (kind->may_fail || run.history.is_fork());
       if (!by_limit && !by_deadline && !by_step) wrong("it failed: " + code + " " + failure->message);
       break;
     }
     case Status::cancelled: {
+      // A fork is being cancelled where the run it was taken from was.
+      const bool by_copy = run.history.is_fork() && run.history.state().grace_until;
       const bool superseded = failure && failure->message.starts_with("superseded");
       const Known* parent = run.row.parent ? checks_.find(*run.row.parent) : nullptr;
       const bool with_parent = parent != nullptr && parent->row.status == Status::cancelled;
-      if (!run.cancel_asked && !superseded && !with_parent) wrong("nobody cancelled it");
+      if (!run.cancel_asked && !superseded && !with_parent && !by_copy) wrong("nobody cancelled it");
       break;
     }
     case Status::dead:

@@ -225,8 +225,11 @@ void World::begin_body() {
   trace("begin {} {} attempt {}", job.run_id, job.op, job.attempt);
   flight.begin([this](const engine::StepJob& beating, std::string progress) {
     auto& attempt = outside_.step(beating.step_id).attempts[beating.attempt];
-    // Only where the attempt cannot have timed out yet, whatever the clock did meanwhile.
-    if (attempt.timeout && latest_shown_ < attempt.deadline) attempt.deadline = now_ + *attempt.timeout;
+    if (attempt.timeout) {
+      // Where the clock has jumped back it may have timed out already; then the heartbeat counts for nothing.
+      const TimePoint moved = now_ + *attempt.timeout;
+      attempt.deadline = latest_shown_ < attempt.deadline ? moved : std::min(moved, attempt.deadline);
+    }
     trace("heartbeat {} {} {}", beating.run_id, beating.op, progress);
     loop_->heartbeat(beating.run, beating.op, beating.attempt, std::move(progress), shown());
   });

@@ -63,6 +63,10 @@ void throw_corrupt(std::string message) {
 
 std::shared_ptr<Database> Database::open(const std::string& path, Access access,
                                          const Options& options) {
+  // Debian's SQLite allocates for every statement and counts it under a global mutex; nobody reads the count. Once
+  // SQLite is in use by the program this is refused, and nothing is lost but the few percent.
+  static const int without_statistics = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  static_cast<void>(without_statistics);
   const std::shared_ptr<Database> database{new Database{path}};
   // No memory mapping: an I/O error there is a signal, not a result. No mutex: see the class.
   const int flags =

@@ -68,6 +68,8 @@ std::vector<RunKey> Wakeups::work(RunKey after, std::int64_t limit) {
 }
 
 void Wakeups::clear(RunKey run) {
+  // Most runs end with nothing left: one look is cheaper than four deletions of nothing.
+  if (!has_any_.any(run)) return;
   clear_timers_.run(run);
   clear_inbox_.run(run);
   clear_waits_.run(run);

@@ -93,6 +93,11 @@ class Wakeups {
                   " UNION SELECT i.run FROM semel_inbox i CROSS JOIN semel_run r"
                   " WHERE i.run > ?1 AND r.run = i.run AND r.status < 3"
                   " ORDER BY 1 LIMIT ?2"};
+  Statement has_any_{database_,
+                     "SELECT 1 WHERE EXISTS (SELECT 1 FROM semel_timer WHERE run = ?1)"
+                     " OR EXISTS (SELECT 1 FROM semel_inbox WHERE run = ?1)"
+                     " OR EXISTS (SELECT 1 FROM semel_waiter WHERE run = ?1)"
+                     " OR EXISTS (SELECT 1 FROM semel_progress WHERE run = ?1)"};
   Statement clear_timers_{database_, "DELETE FROM semel_timer WHERE run = ?1"};
   Statement clear_inbox_{database_, "DELETE FROM semel_inbox WHERE run = ?1"};
   Statement clear_waits_{database_, "DELETE FROM semel_waiter WHERE run = ?1"};

@@ -1,0 +1,240 @@
+// The command line, as a person and a script see it.
+#include "app/cli.hpp"
+
+#include "tests/support/api.hpp"
+
+#include <boost/json.hpp>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace semel {
+
+using namespace test;
+
+namespace {
+
+namespace json = boost::json;
+
+struct Said {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Said semel(const Strings& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = app::run_command(arguments, {out, err});
+  return {code, out.str(), err.str()};
+}
+
+Workflow<int> charge(int amount) {
+  co_return co_await step("charge", [amount] { return amount * 2; });
+}
+
+Workflow<int> refuse(int amount) {
+  co_await step("charge", [] { throw FatalError("the card was refused"); });
+  co_return amount;
+}
+
+Workflow<int> wait_a_day(int amount) {
+  co_await sleep(24h);
+  co_return amount;
+}
+
+/// A directory with a store: a completed, a failed and a sleeping run.
+class Shop {
+ public:
+  Shop() {
+    Engine engine(url());
+    add_workflows(engine);
+    engine.start_workers();
+    engine.start({.run_id = "paid"}, &charge, 21).run.result<int>();
+    CHECK_THROWS_AS(engine.start({.run_id = "refused"}, &refuse, 7).run.result<int>(),
+                    RunFailedError);
+    engine.start({.run_id = "asleep"}, &wait_a_day, 1);
+  }
+
+  static void add_workflows(Engine& engine) {
+    engine.add("charge", &charge);
+    engine.add("refuse", &refuse);
+    engine.add("wait_a_day", &wait_a_day);
+  }
+
+  std::string url() const { return directory_.url("shop.db"); }
+
+  std::string file() const { return url().substr(std::string("sqlite:").size()); }
+
+  /// Changes the file behind the engine's back.
+  void sabotage(const char* sql) const {
+    sqlite3* database = nullptr;
+    REQUIRE(sqlite3_open(file().c_str(), &database) == SQLITE_OK);
+    CHECK(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(database);
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+Strings ids(const Said& listed) {
+  Strings found;
+  const json::value parsed = json::parse(listed.out);
+  for (const json::value& run : parsed.as_array()) {
+    found.emplace_back(std::string_view(run.at("id").as_string()));
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+bool fits_a_screen(const std::string& text) {
+  std::istringstream lines(text);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    if (line.size() > 110) return false;
+  }
+  return count <= 30;
+}
+
+}  // namespace
+
+TEST_CASE("help fits a screen and every command comes with an example") {
+  for (const Strings& arguments : std::vector<Strings>{{"--help"},
+                                                       {"runs", "--help"},
+                                                       {"journal", "--help"},
+                                                       {"doctor", "--help"},
+                                                       {"bench", "--help"}}) {
+    CAPTURE(arguments.front());
+
+    const Said said = semel(arguments);
+
+    CHECK(said.code == 0);
+    CHECK(contains(said.out, "Example:\n  semel "));
+    CHECK(fits_a_screen(said.out));
+  }
+  CHECK(semel({"--version"}).out.starts_with("semel "));
+}
+
+TEST_CASE("a command that is not understood ends with 2 and says what is wrong") {
+  const Shop shop;
+  const std::vector<std::pair<Strings, std::string>> cases{
+      {{}, "runs, journal, doctor, bench"},
+      {{"frobnicate"}, "frobnicate"},
+      {{"runs"}, "--store"},
+      {{"journal", "--store", shop.url()}, "RUN_ID"},
+      {{"runs", "--store", "shop.db"}, "sqlite:FILE"},
+      {{"runs", "--store", shop.url(), "--status", "sleepy"}, "waiting"},
+      {{"runs", "--store", shop.url(), "--limit", "many"}, "--limit"},
+      {{"bench", "--only", "luck"}, "latency"},
+      {{"bench", "--dir", "/nowhere"}, "/nowhere"}};
+  for (const auto& [arguments, reason] : cases) {
+    const Said said = semel(arguments);
+
+    CAPTURE(said.err);
+    CHECK(said.code == 2);
+    CHECK(contains(said.err, reason));
+    CHECK(said.out.empty());
+  }
+}
+
+TEST_CASE("a store that is not there is not made, and the message says which to give") {
+  const Shop shop;
+  const std::string missing = shop.file() + ".missing";
+  for (const Strings& arguments : std::vector<Strings>{{"runs"}, {"doctor"}, {"journal", "paid"}}) {
+    Strings all = arguments;
+    all.insert(all.end(), {"--store", "sqlite:" + missing});
+
+    const Said said = semel(all);
+
+    CHECK(said.code == 1);
+    CHECK(contains(said.err, "there is no file " + missing));
+    CHECK_FALSE(std::filesystem::exists(missing));
+  }
+}
+
+TEST_CASE("runs are listed, by status and workflow, as a table and as JSON") {
+  const Shop shop;
+  const auto runs = [&](Strings arguments) {
+    arguments.insert(arguments.begin(), {"runs", "--store", shop.url()});
+    return semel(arguments);
+  };
+
+  CHECK(ids(runs({"--json"})) == Strings{"asleep", "paid", "refused"});
+  CHECK(ids(runs({"--json", "--status", "waiting"})) == Strings{"asleep"});
+  CHECK(ids(runs({"--json", "--workflow", "refuse"})) == Strings{"refused"});
+  CHECK(ids(runs({"--json", "--limit", "2"})).size() == 2);
+  const Said table = runs({});
+  CHECK(table.code == 0);
+  CHECK(table.out.starts_with(
+      "RUN      WORKFLOW    STATUS     STARTED (UTC)        ENTRIES  ERROR\n"));
+  CHECK(contains(table.out, "the card was refused"));
+  CHECK(contains(runs({"--limit", "1"}).out, "--limit shows more"));
+  CHECK(runs({"--workspace", "another"}).out == "no runs\n");
+}
+
+TEST_CASE("a journal is shown entry by entry") {
+  const Shop shop;
+
+  const Said table = semel({"journal", "--store", shop.url(), "paid"});
+  const Said text = semel({"journal", "--store", shop.url(), "paid", "--json"});
+  const Said missing = semel({"journal", "--store", shop.url(), "lost"});
+
+  CHECK(table.out.starts_with("charge paid: completed\ninput [21]\n"));
+  CHECK(contains(table.out, "started"));
+  CHECK(contains(table.out, "step charge"));
+  const json::value parsed = json::parse(text.out);
+  CHECK(parsed.at("run").at("output") == json::value(42));
+  CHECK(parsed.at("entries").as_array().size() == 2);
+  CHECK(parsed.at("entries").at(1).at("kind") == json::value("step_completed"));
+  CHECK(missing.code == 1);
+  CHECK(contains(missing.err, "there is no run lost"));
+}
+
+TEST_CASE("the doctor counts runs, also beside a running engine") {
+  const Shop shop;
+  Engine engine(shop.url());
+  Shop::add_workflows(engine);
+  engine.start_workers();
+
+  const Said said = semel({"doctor", "--store", shop.url()});
+  const Said text = semel({"doctor", "--store", shop.url(), "--json"});
+
+  CHECK(said.code == 0);
+  CHECK(contains(said.out, "Every unfinished run has a reason to wake."));
+  const json::value parsed = json::parse(text.out);
+  CHECK(parsed.at("well") == json::value(true));
+  CHECK(parsed.at("runs").at("waiting").to_number<int>() == 1);
+  CHECK(parsed.at("runs").at("completed").to_number<int>() == 1);
+  CHECK(parsed.at("timers").to_number<int>() == 1);
+}
+
+TEST_CASE("the doctor finds a run that nothing will wake") {
+  const Shop shop;
+  shop.sabotage("DELETE FROM semel_timer");
+
+  const Said said = semel({"doctor", "--store", shop.url()});
+  const Said text = semel({"doctor", "--store", shop.url(), "--json"});
+
+  CHECK(said.code == 1);
+  CHECK(contains(said.out, "asleep"));
+  CHECK(text.code == 1);
+  CHECK(json::parse(text.out).at("orphans").at(0).at("id") == json::value("asleep"));
+}
+
+TEST_CASE("a file that is no store of ours, or of a newer program, is refused with the reason") {
+  const Shop shop;
+  shop.sabotage("INSERT INTO semel_schema_version (version) VALUES (999)");
+
+  const Said newer = semel({"doctor", "--store", shop.url()});
+  shop.sabotage("DROP TABLE semel_schema_version");
+  const Said foreign = semel({"doctor", "--store", shop.url()});
+
+  CHECK(newer.code == 1);
+  CHECK(contains(newer.err, "written by a newer semel"));
+  CHECK(foreign.code == 1);
+  CHECK(contains(foreign.err, "is not a semel store"));
+}
+
+}  // namespace semel

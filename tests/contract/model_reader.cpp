@@ -1,0 +1,109 @@
+#include "tests/contract/model_store.hpp"
+
+#include <algorithm>
+
+namespace semel::store {
+
+namespace {
+
+class ModelReader final : public Reader {
+ public:
+  explicit ModelReader(std::shared_ptr<Model> model) : model_(std::move(model)) {}
+
+  base::Result<std::optional<RunRecord>> find(std::string_view workspace,
+                                              std::string_view id) override {
+    std::optional<RunRecord> found;
+    for (const auto& [key, run] : model_->runs) {
+      if (run.made.workspace == workspace && run.made.id == id) found = record_of(run);
+    }
+    return found;
+  }
+
+  base::Result<std::vector<RunRecord>> list(const ListFilter& filter) override {
+    std::vector<RunRecord> found;
+    for (const auto& [key, run] : model_->runs) {
+      RunRecord record = record_of(run);
+      if (fits(record, filter)) found.push_back(std::move(record));
+    }
+    std::ranges::sort(found, std::greater{}, [](const RunRecord& record) {
+      return std::pair{record.created_at, record.id};
+    });
+    if (found.size() > filter.limit) found.resize(filter.limit);
+    return found;
+  }
+
+  base::Result<std::vector<StoredEntry>> journal(RunKey key, Seq from, std::size_t limit) override {
+    std::vector<StoredEntry> found;
+    const auto run = model_->runs.find(key);
+    if (run == model_->runs.end()) return found;
+    for (Seq seq = from; seq < run->second.entries.size() && found.size() < limit; ++seq) {
+      const auto& [at, bytes] = run->second.entries[seq];
+      found.push_back({.seq = seq, .at = at, .bytes = bytes});
+    }
+    return found;
+  }
+
+  base::Result<std::vector<Timer>> timers(RunKey key) override {
+    std::vector<Timer> found;
+    for (const auto& [timer, due] : model_->timers) {
+      const auto& [run, kind, op] = timer;
+      if (run == key) found.push_back({.run = run, .kind = kind, .op = op, .due = due});
+    }
+    std::ranges::sort(found, std::less{}, [](const Timer& timer) {
+      return std::tuple{timer.due, timer.kind, timer.op};
+    });
+    return found;
+  }
+
+  base::Result<std::vector<Orphan>> orphans(std::size_t limit) override {
+    std::vector<Orphan> found;
+    for (const auto& [key, run] : model_->runs) {
+      if (found.size() < limit && is_orphan(key, run)) {
+        found.push_back({.workspace = run.made.workspace, .id = run.made.id, .status = run.status});
+      }
+    }
+    return found;
+  }
+
+ private:
+  static bool fits(const RunRecord& record, const ListFilter& filter) {
+    for (const auto& [name, value] : filter.attributes) {
+      const auto attribute = record.attributes.find(name);
+      if (attribute == record.attributes.end() || attribute->second != value) return false;
+    }
+    return record.workspace == filter.workspace &&
+           (!filter.workflow || record.workflow == *filter.workflow) &&
+           (!filter.status || record.status == *filter.status) &&
+           (!filter.idempotency_key || record.idempotency_key == filter.idempotency_key) &&
+           (!filter.since || record.created_at >= *filter.since) &&
+           (!filter.until || record.created_at < *filter.until) &&
+           (!filter.before || std::pair{record.created_at, record.id} < *filter.before);
+  }
+
+  bool is_orphan(RunKey key, const Model::Run& run) const {
+    if (run.status != Status::pending && run.status != Status::waiting) return false;
+    for (const auto& [timer, due] : model_->timers) {
+      const auto& [of, kind, op] = timer;
+      if (of == key && (run.status == Status::waiting || kind == TimerKind::start)) return false;
+    }
+    if (run.status == Status::pending) return true;
+    for (const auto& [id, item] : model_->inbox) {
+      if (item.run == key) return false;
+    }
+    for (const auto& [operation, target] : model_->waits) {
+      if (operation.first != key || target == key) continue;
+      if (!is_end(model_->runs.at(target).status)) return false;
+    }
+    return true;
+  }
+
+  std::shared_ptr<Model> model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> make_model_reader(std::shared_ptr<Model> model) {
+  return std::make_unique<ModelReader>(std::move(model));
+}
+
+}  // namespace semel::store
