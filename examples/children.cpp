@@ -25,7 +25,8 @@ semel::Workflow<int> price(std::string item) {
 
 semel::Workflow<Invoice> invoice(std::string customer, std::vector<std::string> items) {
   Invoice result{"invoice-" + customer};
-  for (const std::string& item : items) result.cents += co_await price(item);  // inlined: steps of this very run
+  for (const std::string& item : items)
+    result.cents += co_await price(item);  // inlined: steps of this very run
   co_return result;
 }
 
@@ -35,7 +36,8 @@ semel::Workflow<std::string> archive(std::string month) {
 }
 
 semel::Workflow<void> audit(std::string month) {
-  co_await semel::step("audit", [month] { throw semel::FatalError("the books of " + month + " are missing"); });
+  co_await semel::step(
+      "audit", [month] { throw semel::FatalError("the books of " + month + " are missing"); });
 }
 
 semel::Workflow<Summary> close_month(std::string month) {
@@ -43,7 +45,8 @@ semel::Workflow<Summary> close_month(std::string month) {
 
   // Runs of their own, with a key: whoever else asks for this customer's invoice gets the same one.
   auto [ada, bob] = co_await semel::all(
-      semel::child({.key = month + "/ada"}, invoice, "ada", std::vector<std::string>{"tea", "bread"}),
+      semel::child({.key = month + "/ada"}, invoice, "ada",
+                   std::vector<std::string>{"tea", "bread"}),
       semel::child({.key = month + "/bob"}, invoice, "bob", std::vector<std::string>{"ham"}));
   summary.total = ada.cents + bob.cents;
 
@@ -73,7 +76,8 @@ int main() {
   // The children are runs like others: they can be looked up and found by their key.
   const auto ada = engine.runs({.workflow = "invoice", .key = "2026-07/ada"});
   const bool as_told = summary.total == 1100 && summary.archived == "archived 2026-07" &&
-                       summary.problem.find("are missing") != std::string::npos && ada.size() == 1 &&
-                       ada.front().result<Invoice>().cents == 800 && engine.runs({.workflow = "price"}).empty();
+                       summary.problem.find("are missing") != std::string::npos &&
+                       ada.size() == 1 && ada.front().result<Invoice>().cents == 800 &&
+                       engine.runs({.workflow = "price"}).empty();
   return as_told ? 0 : 1;
 }

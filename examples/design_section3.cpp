@@ -35,12 +35,15 @@ struct Payments {
 
 Payments payments;
 
-struct OrderResult { std::string status; std::optional<std::string> run_id{}; };
+struct OrderResult {
+  std::string status;
+  std::optional<std::string> run_id{};
+};
 BOOST_DESCRIBE_STRUCT(OrderResult, (), (status, run_id))
 
 // A step is an ordinary function. If its first parameter is a StepContext it is told its id, attempt and deadline.
 void charge_order(const semel::StepContext& step, std::string order_id) {
-  payments.charge(order_id, {.idempotency_key = step.id});      // the same id on every attempt
+  payments.charge(order_id, {.idempotency_key = step.id});  // the same id on every attempt
 }
 
 semel::Workflow<OrderResult> process_order(std::string order_id) {
@@ -50,13 +53,15 @@ semel::Workflow<OrderResult> process_order(std::string order_id) {
 
 void check(bool holds, std::source_location at = std::source_location::current()) {
   if (holds) return;
-  std::cerr << at.file_name() << ":" << at.line() << ": in " << at.function_name() << ": not as promised\n";
+  std::cerr << at.file_name() << ":" << at.line() << ": in " << at.function_name()
+            << ": not as promised\n";
   std::exit(1);
 }
 
 /// Checks that `call` throws a semel::Error with `code`.
 template <class F>
-void refuses(const std::string& code, F call, std::source_location at = std::source_location::current()) {
+void refuses(const std::string& code, F call,
+             std::source_location at = std::source_location::current()) {
   try {
     call();
   } catch (const semel::Error& error) {
@@ -68,13 +73,13 @@ void refuses(const std::string& code, F call, std::source_location at = std::sou
 }
 
 void the_example() {
-  semel::Engine engine{"sqlite:orders.db"};                  // or "memory:", or "postgres://…"
+  semel::Engine engine{"sqlite:orders.db"};  // or "memory:", or "postgres://…"
   engine.add("process-order", process_order);
   engine.start_workers();
 
   // One transaction: the run and its key. started.run, started.created.
   auto started = engine.start({.key = "process-order-789"}, process_order, "789");
-  OrderResult result = started.run.result<OrderResult>();    // blocks; result_async() is an awaitable
+  OrderResult result = started.run.result<OrderResult>();  // blocks; result_async() is an awaitable
 
   check(started.created && result.status == "processed" && !result.run_id);
   check(payments.charged.size() == 1 && payments.charged.begin()->second == "789");
@@ -108,14 +113,16 @@ void what_a_workflow_may_take() {
   const auto echo_ref = engine.add("echo", echo);
   engine.add("join", join);
   const auto fulfil = engine.add("fulfil", &Shop::fulfil, &shop);
-  const auto lambda = engine.add("lambda", [](int number) -> semel::Workflow<int> { co_return number + 1; });
+  const auto lambda =
+      engine.add("lambda", [](int number) -> semel::Workflow<int> { co_return number + 1; });
 
   check(engine.start({}, join, "7", "89").run.result<std::string>() == "789");
   check(engine.start({}, echo, {"tea", 2}).run.result<Item>() == Item{"tea", 2});
   check(engine.start(echo_ref, Item{"tea"}).run.result<Item>() == Item{"tea", 1});
   check(engine.start(fulfil, "1").run.result<std::string>() == "shop-1");
   check(engine.start(lambda, 41).run.result<int>() == 42);
-  check(engine.start({}, "echo", {{"name", "ham"}, {"count", 3}}).run.result<Item>() == Item{"ham", 3});
+  check(engine.start({}, "echo", {{"name", "ham"}, {"count", 3}}).run.result<Item>() ==
+        Item{"ham", 3});
   refuses("WORKFLOW_NOT_FOUND", [&] { engine.start({}, "nobody", {}); });
   try {
     engine.start({}, "echo", {{"name", "ham"}, {"count", "two"}});
@@ -130,7 +137,9 @@ void what_a_workflow_may_take() {
 struct Steps {
   semel::Workflow<int> retried() {
     co_return co_await semel::step(
-        "charge", {.retry = {.attempts = 5, .initial = 200ms, .factor = 2, .max = 30s, .jitter = true}, .timeout = 10s},
+        "charge",
+        {.retry = {.attempts = 5, .initial = 200ms, .factor = 2, .max = 30s, .jitter = true},
+         .timeout = 10s},
         [this](const semel::StepContext& step, int cents) {
           ids.insert(step.id);
           attempts.push_back(step.attempt);
@@ -142,7 +151,8 @@ struct Steps {
 
   semel::Workflow<std::string> exhausted() {
     try {
-      co_await semel::step("never", {.retry = {.attempts = 2}}, [] { throw std::runtime_error("broken"); });
+      co_await semel::step("never", {.retry = {.attempts = 2}},
+                           [] { throw std::runtime_error("broken"); });
     } catch (const semel::StepFailedError& error) {
       co_return error.name + " " + std::to_string(error.attempts) + " " + error.message;
     }
@@ -169,8 +179,9 @@ struct Steps {
   }
 
   semel::Workflow<int> once() {
-    co_return co_await semel::step("once", {.retry = {.attempts = 1}, .mode = semel::StepMode::at_most_once},
-                                   [this] { return ++calls; });
+    co_return co_await semel::step(
+        "once", {.retry = {.attempts = 1}, .mode = semel::StepMode::at_most_once},
+        [this] { return ++calls; });
   }
 
   semel::Workflow<void> none() {
@@ -187,7 +198,8 @@ struct Steps {
   }
 
   semel::Workflow<int> tasks() {
-    co_return co_await semel::step("task", [](int number) -> semel::Task<int> { co_return number * 2; }, 21);
+    co_return co_await semel::step(
+        "task", [](int number) -> semel::Task<int> { co_return number * 2; }, 21);
   }
 
   std::set<std::string> ids;
@@ -205,13 +217,15 @@ void steps() {
   engine.run_until_idle();
   check(steps.attempts == std::vector{1});
   engine.advance(10min);
-  check(retried.result<int>() == 499 && steps.attempts == std::vector{1, 2, 3} && steps.ids.size() == 1);
+  check(retried.result<int>() == 499 && steps.attempts == std::vector{1, 2, 3} &&
+        steps.ids.size() == 1);
 
   const auto exhausted = engine.start(engine.add("exhausted", &Steps::exhausted, &steps)).run;
   engine.advance(10min);
   check(exhausted.result<std::string>() == "never 2 broken");
 
-  check(engine.start(engine.add("fatal", &Steps::fatal, &steps)).run.result<std::string>() == "because");
+  check(engine.start(engine.add("fatal", &Steps::fatal, &steps)).run.result<std::string>() ==
+        "because");
   check(steps.calls == 1);
 
   const auto later = engine.start(engine.add("later", &Steps::later, &steps)).run;
@@ -228,16 +242,20 @@ void steps() {
   check(none.status() == semel::RunStatus::failed && none.error().starts_with("VALIDATION_ERROR"));
 
   engine.add("other", other);
-  const auto starts = engine.start(engine.add("starts-another", &Steps::starts_another, &steps)).run;
+  const auto starts =
+      engine.start(engine.add("starts-another", &Steps::starts_another, &steps)).run;
   engine.advance(10min);
-  check(starts.result<std::string>() == *steps.started_runs.begin() && steps.started_runs.size() == 1);
+  check(starts.result<std::string>() == *steps.started_runs.begin() &&
+        steps.started_runs.size() == 1);
 }
 
 /// A time-out asks the body to stop and fails the attempt; a heartbeat moves it and hands progress on.
 semel::Workflow<std::string> times_out() {
-  co_return co_await semel::step("slow", {.retry = {.attempts = 2, .initial = 1ms}, .timeout = 30ms},
+  co_return co_await semel::step("slow",
+                                 {.retry = {.attempts = 2, .initial = 1ms}, .timeout = 30ms},
                                  [](const semel::StepContext& step) {
-                                   if (step.attempt == 2) return std::string(step.progress.as_string());
+                                   if (step.attempt == 2)
+                                     return std::string(step.progress.as_string());
                                    step.heartbeat("half of it");
                                    std::mutex mutex;
                                    std::condition_variable_any never;
@@ -262,7 +280,8 @@ semel::Workflow<int> number(int value) {
 
 struct Many {
   semel::Workflow<int> all() {
-    auto [a, b] = co_await semel::all(semel::step("a", [] { return 1; }), semel::step("b", [] { return 2; }));
+    auto [a, b] =
+        co_await semel::all(semel::step("a", [] { return 1; }), semel::step("b", [] { return 2; }));
     std::vector<semel::Op<int>> several;
     for (int i = 0; i < 3; ++i) several.push_back(semel::step("several", [i] { return i; }));
     const std::vector<int> values = co_await semel::all(std::move(several));
@@ -273,7 +292,8 @@ struct Many {
   semel::Workflow<bool> fails_fast() {
     bool threw = false;
     try {
-      co_await semel::all(semel::step("bad", []() -> int { throw semel::FatalError("no"); }), semel::sleep(1h));
+      co_await semel::all(semel::step("bad", []() -> int { throw semel::FatalError("no"); }),
+                          semel::sleep(1h));
     } catch (const semel::StepFailedError& error) {
       threw = error.name == "bad";
     }
@@ -285,8 +305,8 @@ struct Many {
     std::vector<semel::Op<int>> several;
     several.push_back(semel::step("several", [] { return 8; }));
     auto [index, value] = co_await semel::race(std::move(several));
-    co_return std::to_string(first.index()) + std::to_string(std::get<1>(first)) + std::to_string(index) +
-        std::to_string(value);
+    co_return std::to_string(first.index()) + std::to_string(std::get<1>(first)) +
+        std::to_string(index) + std::to_string(value);
   }
 
   semel::Workflow<int> begins() {
@@ -299,7 +319,8 @@ struct Many {
     semel::Saga saga;
     saga.add("undo first", [this] { undone += "1"; });
     saga.add("undo second", [this] { undone += "2"; });
-    auto done = co_await semel::settled(semel::step("fails", [] { throw semel::FatalError("no"); }));
+    auto done =
+        co_await semel::settled(semel::step("fails", [] { throw semel::FatalError("no"); }));
     if (!done.ok()) co_await saga.compensate();
     co_return undone;
   }
@@ -316,7 +337,8 @@ void many_at_once() {
   const auto begins = engine.start(engine.add("begins", &Many::begins, &many)).run;
   engine.advance(1h);
   check(begins.result<int>() == 5);
-  check(engine.start(engine.add("compensates", &Many::compensates, &many)).run.result<std::string>() == "21");
+  check(engine.start(engine.add("compensates", &Many::compensates, &many))
+            .run.result<std::string>() == "21");
 }
 
 // ---------------------------------------------------------------- time, ids, chance
@@ -350,7 +372,8 @@ void time_ids_chance() {
   engine.crash();  // replayed by the next call: same answers, or it would diverge
   engine.advance(std::chrono::days{30});
   const auto drawn = run.result<Drawn>();
-  check(drawn.at == begun && drawn.late == begun + std::chrono::days{30} && drawn.uuid.size() == 36);
+  check(drawn.at == begun && drawn.late == begun + std::chrono::days{30} &&
+        drawn.uuid.size() == 36);
 }
 
 // ---------------------------------------------------------------- sub-workflows
@@ -394,17 +417,22 @@ void starting() {
   refuses("IDEMPOTENCY_KEY_INVALID", [&] { engine.start({.key = ""}, sleeper, "a"); });
   const auto first = engine.start({.key = "k", .key_ttl = 1h}, sleeper, "a");
   check(!engine.start({.key = "k"}, sleeper, "a").created);
-  refuses("RUN_ACTIVE", [&] { engine.start({.key = "k", .on_running = OnRunning::reject}, sleeper, "a"); });
+  refuses("RUN_ACTIVE",
+          [&] { engine.start({.key = "k", .on_running = OnRunning::reject}, sleeper, "a"); });
   refuses("IDEMPOTENCY_CONFLICT", [&] { engine.start({.key = "k"}, sleeper, "b"); });
   check(!engine.start({.key = "k", .fingerprint = semel::Fingerprint::off}, sleeper, "b").created);
 
-  const auto second = engine.start({.key = "k", .key_ttl = 1h, .on_running = OnRunning::supersede}, sleeper, "b");
+  const auto second =
+      engine.start({.key = "k", .key_ttl = 1h, .on_running = OnRunning::supersede}, sleeper, "b");
   check(second.created && first.run.status() == semel::RunStatus::cancelled);
   engine.advance(1h);
   check(engine.start({.key = "k"}, sleeper, "b").run.result<std::string>() == "b");
-  refuses("RUN_FINISHED", [&] { engine.start({.key = "k", .after_done = AfterDone::reject}, sleeper, "b"); });
-  check(!engine.start({.key = "k", .after_done = AfterDone::start_new_if_failed}, sleeper, "b").created);
-  check(engine.start({.key = "k", .key_ttl = 1h, .after_done = AfterDone::start_new}, sleeper, "c").created);
+  refuses("RUN_FINISHED",
+          [&] { engine.start({.key = "k", .after_done = AfterDone::reject}, sleeper, "b"); });
+  check(!engine.start({.key = "k", .after_done = AfterDone::start_new_if_failed}, sleeper, "b")
+             .created);
+  check(engine.start({.key = "k", .key_ttl = 1h, .after_done = AfterDone::start_new}, sleeper, "c")
+            .created);
   engine.advance(3h);  // finished, and its key is forgotten an hour after
   check(engine.start({.key = "k"}, sleeper, "d").created);
 
@@ -416,15 +444,18 @@ void starting() {
   engine.advance(3h);
   check(delayed.result<std::string>() == "late");
 
-  const auto hurried = engine.start({.deadline = 1min, .attributes = {{"customer", "ada"}}}, sleeper, "x").run;
+  const auto hurried =
+      engine.start({.deadline = 1min, .attributes = {{"customer", "ada"}}}, sleeper, "x").run;
   check(engine.runs({.attributes = {{"customer", "ada"}}}).size() == 1);
   engine.advance(1min);
-  check(hurried.status() == semel::RunStatus::failed && hurried.error().starts_with("DEADLINE_EXCEEDED"));
+  check(hurried.status() == semel::RunStatus::failed &&
+        hurried.error().starts_with("DEADLINE_EXCEEDED"));
 
   engine.start({.key = "f"}, failing, true);
   engine.run_until_idle();
   check(!engine.start({.key = "f"}, failing, true).created);
-  check(engine.start({.key = "f", .after_done = AfterDone::start_new_if_failed}, failing, true).created);
+  check(engine.start({.key = "f", .after_done = AfterDone::start_new_if_failed}, failing, true)
+            .created);
 }
 
 // ---------------------------------------------------------------- looking, steering, cancelling
@@ -456,7 +487,9 @@ struct Flaky {
   bool broken = true;
 };
 
-semel::Workflow<std::string> parent() { co_return co_await semel::child({.run_id = "the-child"}, sleeper, "child"); }
+semel::Workflow<std::string> parent() {
+  co_return co_await semel::child({.run_id = "the-child"}, sleeper, "child");
+}
 
 void looking_and_steering() {
   semel::testing::Engine engine;

@@ -33,7 +33,8 @@ semel::Workflow<Trip> ship() {
   Trip trip;
 
   // Different things: a tuple. Captures go by value, since the steps may outlive this line.
-  auto [box, insurance] = co_await semel::all(semel::step("box", [] { return 300; }), semel::step("insure", [] { return 150; }));
+  auto [box, insurance] = co_await semel::all(semel::step("box", [] { return 300; }),
+                                              semel::step("insure", [] { return 150; }));
 
   // The same thing many times: a vector.
   std::vector<semel::Op<Offer>> asking;
@@ -45,7 +46,8 @@ semel::Workflow<Trip> ship() {
                                [](int sum, const Offer& offer) { return sum + offer.cents; });
 
   // The first to settle wins; a time limit is a sleep that may win.
-  auto first = co_await semel::race(semel::step("quote", [] { return std::string("42"); }), semel::sleep(24h));
+  auto first = co_await semel::race(semel::step("quote", [] { return std::string("42"); }),
+                                    semel::sleep(24h));
   trip.answer = first.index() == 0 ? std::get<0>(first) : "nobody answered";
 
   // Whole workflows race as well, here as a vector: which one, and what it said.
@@ -55,7 +57,8 @@ semel::Workflow<Trip> ship() {
   trip.fastest = (co_await semel::race(std::move(quotes))).value;
 
   // Begun now, awaited when the result is needed.
-  auto printing = co_await semel::begin(semel::step("print-label", [] { return std::string("label"); }));
+  auto printing =
+      co_await semel::begin(semel::step("print-label", [] { return std::string("label"); }));
   co_await semel::sleep(1ms);
   trip.label = co_await std::move(printing);
 
@@ -73,9 +76,10 @@ int main() {
   engine.start_workers();
 
   const Trip trip = engine.start(ship).run.result<Trip>();
-  std::cout << trip.total << ", " << trip.answer << ", " << trip.fastest << ", " << trip.label << ", " << trip.failures
-            << " failure\n";
-  const bool as_told = trip.total == 3450 && trip.answer == "42" && trip.fastest.ends_with(" takes it") &&
-                       trip.label == "label" && trip.failures == 1;
+  std::cout << trip.total << ", " << trip.answer << ", " << trip.fastest << ", " << trip.label
+            << ", " << trip.failures << " failure\n";
+  const bool as_told = trip.total == 3450 && trip.answer == "42" &&
+                       trip.fastest.ends_with(" takes it") && trip.label == "label" &&
+                       trip.failures == 1;
   return as_told ? 0 : 1;
 }

@@ -18,7 +18,7 @@ std::string charge(const semel::StepContext& step, Order order) {
 
 semel::Workflow<std::string> fulfil(Order order) {
   const std::string receipt = co_await semel::step("charge", charge, order);
-  co_await semel::step("ship", {.retry = {.attempts = 10}, .timeout = 30s}, [] { std::cout << "shipping\n"; });
+  co_await semel::step("ship", {.retry = {.attempts = 10}}, [] { std::cout << "shipping\n"; });
   co_await semel::sleep(1s);  // or thirty days: no thread waits, and no crash forgets it
   co_await semel::step("thank", [receipt] { std::cout << "thank you for " << receipt << '\n'; });
   co_return receipt;

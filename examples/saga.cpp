@@ -66,6 +66,7 @@ int main() {
   Agency unlucky{false};
   const bool travels = outcome(lucky) == "Ada travels";
   const bool stays = outcome(unlucky) == "Ada stays: no car left";
-  const std::vector<std::string> undone{"flight booked", "hotel booked", "hotel cancelled", "flight cancelled"};
+  const std::vector<std::string> undone{"flight booked", "hotel booked", "hotel cancelled",
+                                        "flight cancelled"};
   return travels && stays && unlucky.notes() == undone ? 0 : 1;
 }

@@ -20,7 +20,8 @@ BOOST_DESCRIBE_STRUCT(Report, (), (page, doubled, refused, slow))
 std::string fetch(const semel::StepContext& step, std::string url) {
   std::cout << "fetch    attempt " << step.attempt << " of " << url << '\n';
   if (step.attempt == 1) throw std::runtime_error("connection reset");
-  if (step.attempt == 2) throw semel::RetryableError("429: too many requests", 5ms);  // not before 5 ms have passed
+  if (step.attempt == 2)
+    throw semel::RetryableError("429: too many requests", 5ms);  // not before 5 ms have passed
   return "<html>";
 }
 
@@ -52,7 +53,8 @@ semel::Workflow<Report> report(std::string url) {
 
   // A step that failed for good throws out of co_await. Nothing may be awaited inside a catch, hence `settled`, which
   // gives the outcome as a value.
-  const auto withdrawn = co_await semel::settled(semel::step("withdraw", {.retry = quickly}, withdraw, 500));
+  const auto withdrawn =
+      co_await semel::settled(semel::step("withdraw", {.retry = quickly}, withdraw, 500));
   result.refused = withdrawn.message();
   result.slow = co_await semel::step("dawdle", {.retry = quickly, .timeout = 50ms}, dawdle);
 
@@ -68,8 +70,10 @@ int main() {
   engine.start_workers();
 
   const auto result = engine.start(report, "https://example.org").run.result<Report>();
-  std::cout << result.page << ", " << result.doubled << ", " << result.refused << ", " << result.slow << '\n';
-  const bool as_told = result.page == "<html>" && result.doubled == 42 && result.slow == "quick this time" &&
+  std::cout << result.page << ", " << result.doubled << ", " << result.refused << ", "
+            << result.slow << '\n';
+  const bool as_told = result.page == "<html>" && result.doubled == 42 &&
+                       result.slow == "quick this time" &&
                        result.refused.find("insufficient funds") != std::string::npos;
   return as_told ? 0 : 1;
 }

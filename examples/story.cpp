@@ -79,9 +79,10 @@ class Shop {
 
   semel::Workflow<Fulfilled> fulfil(Order order) {
     Fulfilled done;
-    done.receipt = co_await semel::step("charge-card", [this, order](const semel::StepContext& step) {
-      return call("charge-card", step, "receipt-" + order.id, 100ms);
-    });
+    done.receipt =
+        co_await semel::step("charge-card", [this, order](const semel::StepContext& step) {
+          return call("charge-card", step, "receipt-" + order.id, 100ms);
+        });
     done.parcel = co_await semel::step("ship", [this, order](const semel::StepContext& step) {
       return call("ship", step, "parcel-" + order.id, 10s);
     });
@@ -95,8 +96,8 @@ class Shop {
  private:
   /// Calls somebody outside, who dedupes by the id we send as a bank does by an idempotency key: what is new is done,
   /// and answered after a while; what is known is answered at once.
-  std::string call(const std::string& name, const semel::StepContext& step, const std::string& answer,
-                   std::chrono::milliseconds takes) {
+  std::string call(const std::string& name, const semel::StepContext& step,
+                   const std::string& answer, std::chrono::milliseconds takes) {
     const bool is_known = !world_.all("effect " + name + " " + step.id).empty();
     world_.note("call " + name + " " + step.id);
     if (!is_known) world_.note("effect " + name + " " + step.id);
@@ -121,13 +122,15 @@ int work(const std::filesystem::path& directory) {
   const auto fulfil = engine.add("fulfil", &Shop::fulfil, &shop);
   const auto [run, created] = engine.start({.key = "order-789"}, fulfil, Order{"789", 4990});
   world.note("run " + run.id());
-  std::printf("     [%d] %-12s %s\n", ::getpid(), created ? "a new run" : "the same run", run.id().c_str());
+  std::printf("     [%d] %-12s %s\n", ::getpid(), created ? "a new run" : "the same run",
+              run.id().c_str());
 
   const bool was_asleep = run.status() == semel::RunStatus::waiting;
   engine.start_workers();
   while (run.status() == semel::RunStatus::running) std::this_thread::sleep_for(5ms);
   if (!was_asleep && run.status() == semel::RunStatus::waiting) {
-    std::printf("     [%d] %-12s for %lld ms\n", ::getpid(), "asleep", static_cast<long long>(rest.count()));
+    std::printf("     [%d] %-12s for %lld ms\n", ::getpid(), "asleep",
+                static_cast<long long>(rest.count()));
     world.note("asleep");
   }
   const auto done = run.result<Fulfilled>();
@@ -171,7 +174,8 @@ class Worker {
 
   bool is_running() const {
     siginfo_t ended{};
-    return ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
   }
 
  private:
@@ -222,20 +226,22 @@ void show(const std::vector<semel::Entry>& journal) {
         if (name != nullptr) asked += " " + std::string(name->as_string());
       }
     }
-    std::printf("     %llu  %-15s %-12s %s\n", static_cast<unsigned long long>(entry.seq), entry.kind.c_str(),
-                entry.name.c_str(), asked.c_str());
+    std::printf("     %llu  %-15s %-12s %s\n", static_cast<unsigned long long>(entry.seq),
+                entry.kind.c_str(), entry.name.c_str(), asked.c_str());
   }
 }
 
 /// The journal as a process finds it that only looks: it starts no workers, so nothing runs.
-std::vector<semel::Entry> journal_of(const std::string& run_id, const std::filesystem::path& directory) {
+std::vector<semel::Entry> journal_of(const std::string& run_id,
+                                     const std::filesystem::path& directory) {
   semel::Engine engine{store_in(directory)};
   return engine.run(run_id).journal();
 }
 
 long recorded(const std::vector<semel::Entry>& journal, const std::string& step) {
-  return std::ranges::count_if(
-      journal, [&](const semel::Entry& entry) { return entry.kind == "step_completed" && entry.name == step; });
+  return std::ranges::count_if(journal, [&](const semel::Entry& entry) {
+    return entry.kind == "step_completed" && entry.name == step;
+  });
 }
 
 void tell() {
@@ -255,7 +261,8 @@ void tell() {
   const auto journal_early = journal_of(run_id, directory.path);
   std::printf("   All that is left is the journal:\n");
   show(journal_early);
-  expect(recorded(journal_early, "charge-card") == 1, "the card was charged and that is not recorded");
+  expect(recorded(journal_early, "charge-card") == 1,
+         "the card was charged and that is not recorded");
   expect(recorded(journal_early, "ship") == 0, "shipping was recorded before the carrier answered");
 
   heading("3. Another worker opens the same file and asks for the same order under the same key.");
@@ -281,23 +288,30 @@ void tell() {
   for (const auto& [step, calls] : {std::pair{"charge-card", 1U}, {"ship", 2U}, {"e-mail", 1U}}) {
     const auto called = world.all("call " + std::string(step) + " ");
     const auto effects = world.all("effect " + std::string(step) + " ");
-    std::printf("     %-12s %-34s %5zu   %7zu\n", step, effects.front().c_str(), called.size(), effects.size());
+    std::printf("     %-12s %-34s %5zu   %7zu\n", step, effects.front().c_str(), called.size(),
+                effects.size());
     expect(called.size() == calls && effects.size() == 1, "a step ran more often than it should");
-    expect(std::ranges::count(called, effects.front()) == std::ssize(called), "a step changed its id");
+    expect(std::ranges::count(called, effects.front()) == std::ssize(called),
+           "a step changed its id");
   }
-  std::printf("   Charged once, shipped once, written to once. The charge was recorded before the kill, so it never ran\n"
-              "   again; shipping was not, so it did, under the same id, and the carrier knew it.\n");
+  std::printf(
+      "   Charged once, shipped once, written to once. The charge was recorded before the kill, so "
+      "it never ran\n"
+      "   again; shipping was not, so it did, under the same id, and the carrier knew it.\n");
   const auto runs = world.all("run ");
-  expect(runs.size() == 3 && std::ranges::count(runs, run_id) == 3, "the same key gave another run");
+  expect(runs.size() == 3 && std::ranges::count(runs, run_id) == 3,
+         "the same key gave another run");
   const auto journal = journal_of(run_id, directory.path);
   for (const char* step : {"charge-card", "ship", "e-mail"}) {
     expect(recorded(journal, step) == 1, "a step is not recorded exactly once");
   }
 
   heading("How to go on");
-  std::printf("     ./test              the same in anger: hundreds of kills, every store call, a simulator\n"
-              "     docs/tutorial.md    write a workflow of your own\n"
-              "     examples/           small whole programs; order.cpp first, this story is story.cpp\n");
+  std::printf(
+      "     ./test              the same in anger: hundreds of kills, every store call, a "
+      "simulator\n"
+      "     docs/tutorial.md    write a workflow of your own\n"
+      "     examples/           small whole programs; order.cpp first, this story is story.cpp\n");
 }
 
 }  // namespace

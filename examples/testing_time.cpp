@@ -14,10 +14,11 @@ class Reminders {
  public:
   semel::Workflow<std::string> dun(std::string customer) {
     for (int day = 1; day <= 3; ++day) {
-      const bool paid = co_await semel::step("remind", [this, customer](const semel::StepContext& step) {
-        ++sent[step.id];
-        return has_paid;
-      });
+      const bool paid =
+          co_await semel::step("remind", [this, customer](const semel::StepContext& step) {
+            ++sent[step.id];
+            return has_paid;
+          });
       if (paid) co_return customer + " paid on day " + std::to_string(day);
       co_await semel::sleep(24h);
     }
@@ -37,7 +38,8 @@ void expect(bool holds, const char* what) {
 
 int main() {
   Reminders reminders;
-  semel::testing::Engine engine;  // in memory, single-threaded: things happen in the calls below and nowhere else
+  semel::testing::Engine
+      engine;  // in memory, single-threaded: things happen in the calls below and nowhere else
   const auto dun = engine.add("dun", &Reminders::dun, &reminders);
 
   const auto run = engine.start(dun, "Ada").run;
@@ -56,7 +58,8 @@ int main() {
   reminders.has_paid = true;
   engine.advance(24h);
   expect(reminders.sent.size() == 3, "a crash loses no timer");
-  for (const auto& [id, times] : reminders.sent) expect(times == 1, "and repeats no step that was recorded");
+  for (const auto& [id, times] : reminders.sent)
+    expect(times == 1, "and repeats no step that was recorded");
   expect(run.result<std::string>() == "Ada paid on day 3", "the result is there");
 
   const auto stubborn = engine.start(dun, "Bob").run;
@@ -68,5 +71,6 @@ int main() {
     expect(error.code() == "TIMEOUT", "a result that cannot come by itself does not hang");
   }
   engine.advance(24h * 3);
-  expect(stubborn.result<std::string>() == "Bob is sent to court", "advancing passes every timer on the way");
+  expect(stubborn.result<std::string>() == "Bob is sent to court",
+         "advancing passes every timer on the way");
 }

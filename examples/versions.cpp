@@ -71,7 +71,8 @@ int main() {
 
   deploy(sign_up_old, [&](semel::Engine& engine, const auto& sign_up) {
     const auto run = engine.start(sign_up, "ada").run;
-    expect(has_come_to(run, semel::RunStatus::waiting), "a run of the old code is asleep in the middle");
+    expect(has_come_to(run, semel::RunStatus::waiting),
+           "a run of the old code is asleep in the middle");
     old_run = run.id();
     version_before = run.version();
   });
@@ -79,7 +80,8 @@ int main() {
   deploy(sign_up_careless, [&](semel::Engine& engine, const auto&) {
     auto run = engine.run(old_run);
     run.wake();  // we do not want to wait for the day to pass
-    expect(has_come_to(run, semel::RunStatus::diverged), "code that does not fit its journal parks it as diverged");
+    expect(has_come_to(run, semel::RunStatus::diverged),
+           "code that does not fit its journal parks it as diverged");
     std::cout << "     " << run.error() << '\n';
     expect(run.version() == version_before, "its journal is untouched");
   });
@@ -88,9 +90,12 @@ int main() {
     auto run = engine.run(old_run);
     run.retry();
     run.wake();
-    expect(run.template result<std::string>() == "welcome, ada", "with the right code it goes on the old way");
+    expect(run.template result<std::string>() == "welcome, ada",
+           "with the right code it goes on the old way");
     auto fresh = engine.start(sign_up, "bob").run;
-    expect(has_come_to(fresh, semel::RunStatus::waiting) && fresh.wake() == 1, "a new run comes to its sleep, too");
-    expect(fresh.template result<std::string>() == "welcome, bob, honest soul", "and goes the new way");
+    expect(has_come_to(fresh, semel::RunStatus::waiting) && fresh.wake() == 1,
+           "a new run comes to its sleep, too");
+    expect(fresh.template result<std::string>() == "welcome, bob, honest soul",
+           "and goes the new way");
   });
 }

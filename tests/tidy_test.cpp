@@ -277,8 +277,13 @@ bool is_built(const std::string& file) {
     folder = folder.parent_path();
   const std::string list = read(folder / "CMakeLists.txt");
   const std::string name = (root / file).lexically_relative(folder).generic_string();
+  // A function that takes the name of a program may add the ".cpp" itself.
+  const std::string stem = name.substr(0, name.rfind('.'));
   return std::ranges::any_of(lines_of(list), [&](std::string_view line) {
-    return contains_word(line.substr(0, line.find('#')), name);
+    const std::string_view code = line.substr(0, line.find('#'));
+    const std::size_t call = code.find("(" + stem);
+    return contains_word(code, name) ||
+           (call != std::string_view::npos && contains_word(code.substr(call + 1), stem));
   });
 }
 

@@ -123,6 +123,7 @@ int insane(const Report& report) {
 
 std::vector<std::string> measurement_names() {
   std::vector<std::string> names;
+  names.reserve(measurements.size());
   for (const Measurement& each : measurements) names.emplace_back(each.name);
   return names;
 }
@@ -133,6 +134,7 @@ void remove_store(const fs::path& file) {
 
 void measure_disk(Bench& bench) {
   std::vector<double> rates;
+  rates.reserve(static_cast<std::size_t>(bench.pace.rounds));
   for (int i = 0; i < bench.pace.rounds; ++i) {
     rates.push_back(flushes_per_second(bench.directory, bench.pace.window / 2));
   }

@@ -180,7 +180,9 @@ void Gate::open() {
 
 Workload::Workload() : result_(result_chars, 'r') {}
 
-std::vector<double> Workload::take_times() { return *std::exchange(times_, std::nullopt); }
+std::vector<double> Workload::take_times() {
+  return std::exchange(times_, std::nullopt).value_or(std::vector<double>{});
+}
 
 std::string Workload::body() {
   steps_done_.fetch_add(1, std::memory_order_relaxed);
@@ -312,11 +314,12 @@ void BenchEngine::park(int count, TimePoint wake_at) {
 
 std::vector<std::string> BenchEngine::entries(const std::string& run_id) {
   store::Reader& reader = core().driver().reader();
-  const auto record = reader.find("default", run_id);
-  SEMEL_ASSERT(record && *record);
+  const auto found_run = reader.find("default", run_id);
+  SEMEL_ASSERT(found_run.has_value());
+  const auto record = found_run->value_or(store::RunRecord{});
   std::vector<std::string> found;
   for (;;) {
-    auto page = reader.journal((**record).key, found.size(), journal_page);
+    auto page = reader.journal(record.key, found.size(), journal_page);
     SEMEL_ASSERT(page.has_value());
     if (page->empty()) return found;
     for (store::StoredEntry& entry : *page) found.push_back(std::move(entry.bytes));

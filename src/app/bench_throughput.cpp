@@ -80,6 +80,7 @@ struct Rates {
 
 Row compared(const Rates& found, const Rates& raw) {
   std::vector<double> ratios;
+  ratios.reserve(found.steps.size());
   for (std::size_t i = 0; i < found.steps.size(); ++i) {
     ratios.push_back(found.steps[i] / raw.steps[i]);
   }
@@ -256,6 +257,7 @@ void measure_starts(Bench& bench) {
   Pair pair(bench);
   for (const int at_a_time : {1, 64}) {
     std::vector<double> rates;
+    rates.reserve(static_cast<std::size_t>(bench.pace.rounds_minor));
     for (int i = 0; i < bench.pace.rounds_minor; ++i) {
       rates.push_back(pair.engine().duplicate_starts(at_a_time, bench.pace.window));
     }

@@ -297,28 +297,4 @@ TEST_CASE("a run is not driven by code of a lower version than drove it before")
   CHECK(shop.charges == 1);
 }
 
-TEST_CASE("a run is not driven by an older program than one that drove it") {
-  TemporaryDirectory directory;
-  Shop shop;
-  std::string id;
-  {
-    Engine engine{directory.url()};
-    id = engine.start(engine.add("fulfil", &Shop::fulfil, &shop, {.version = 1}), 1).run.id();
-  }
-  {
-    Engine engine{directory.url()};
-    engine.add("fulfil", &Shop::fulfil, &shop, {.version = 2});
-    engine.start_workers();
-    wait_until_waiting(engine.run(id));
-  }
-
-  Engine engine{directory.url()};
-  engine.add("fulfil", &Shop::fulfil, &shop, {.version = 1});
-  engine.start_workers();
-  Run run = engine.run(id);
-
-  CHECK(run.wake() == 0);
-  CHECK(run.status() == RunStatus::waiting);
-}
-
 }  // namespace semel

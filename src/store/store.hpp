@@ -28,14 +28,14 @@ using RunKey = std::int64_t;
 
 /// Stored as these numbers: never reuse one.
 enum class Status : std::uint8_t {
-  pending = 0,    ///< delayed: waits for its start timer, nothing has happened yet
-  running = 1,    ///< its owner has work for it: a step under way or something to deliver
-  waiting = 2,    ///< parked: on timers or on other runs
+  pending = 0,  ///< delayed: waits for its start timer, nothing has happened yet
+  running = 1,  ///< its owner has work for it: a step under way or something to deliver
+  waiting = 2,  ///< parked: on timers or on other runs
   completed = 3,
   failed = 4,
   cancelled = 5,
-  dead = 6,       ///< kept killing its process; not an end
-  diverged = 7,   ///< code and journal disagree; not an end
+  dead = 6,      ///< kept killing its process; not an end
+  diverged = 7,  ///< code and journal disagree; not an end
 };
 
 constexpr bool is_end(Status status) {
@@ -78,8 +78,9 @@ struct NewRun {
   RunKey key = 0;
   std::string workspace = "default";
   std::int32_t partition = 0;
-  std::string id;        ///< public; unique in the workspace
-  bool chosen_id = false;  ///< the caller chose it: then it is treated like a key; a made one cannot be taken
+  std::string id;  ///< public; unique in the workspace
+  bool chosen_id =
+      false;  ///< the caller chose it: then it is treated like a key; a made one cannot be taken
   std::string instance;  ///< part of every step id; fresh even where an id is used again
   std::string workflow;
   std::int32_t code_version = 1;
@@ -95,7 +96,8 @@ struct NewRun {
   std::optional<TimePoint> deadline;
   std::map<std::string, std::string> attributes;
   std::chrono::nanoseconds retention{std::chrono::hours{24 * 7}};
-  std::optional<RunKey> parent;  ///< set for runs made by `child`: cancelling the parent reaches them
+  std::optional<RunKey>
+      parent;  ///< set for runs made by `child`: cancelling the parent reaches them
 };
 
 struct End {
@@ -112,7 +114,8 @@ struct End {
 struct ChildRequest {
   std::string op;
   NewRun run;
-  bool wait = true;  ///< `child`: as if followed by a WaitRequest for it, and it gets its parent; false: `spawn`
+  bool wait =
+      true;  ///< `child`: as if followed by a WaitRequest for it, and it gets its parent; false: `spawn`
 };
 
 /// Wait for the end of another run of the workspace: when it ends, the commit that ends it puts a result into this
@@ -252,8 +255,9 @@ struct FindRun {
   std::string id;
 };
 
-using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun, ReopenRun, MarkRun,
-                             SaveProgress, Sweep, LoadRun, ReadInbox, FindDue, FindWork, FindRun>;
+using Command =
+    std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun, ReopenRun,
+                 MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue, FindWork, FindRun>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -297,8 +301,9 @@ struct InboxItem {
 };
 
 struct NodeOpened {
-  bool clean = true;       ///< the last opener closed it, or there was none
-  std::int32_t crashes = 0;  ///< openers in a row, up to the last one, that did not and never got well
+  bool clean = true;  ///< the last opener closed it, or there was none
+  std::int32_t crashes =
+      0;  ///< openers in a row, up to the last one, that did not and never got well
   RunKey first_key = 0;
 };
 
@@ -369,8 +374,8 @@ struct Swept {
 
 struct RunLoaded {
   RunRecord run;
-  std::vector<std::string> entries;  ///< encoded, in order
-  std::vector<InboxItem> inbox;      ///< in order
+  std::vector<std::string> entries;                           ///< encoded, in order
+  std::vector<InboxItem> inbox;                               ///< in order
   std::vector<std::pair<std::string, std::string>> progress;  ///< op, JSON
 };
 
@@ -387,9 +392,9 @@ struct RunsFound {
   std::vector<RunKey> runs;
 };
 
-using Answer = std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused, Advanced, Stale,
-                            Cancelled, RunMissing, NotActive, VersionMoved, Swept, RunLoaded, InboxRead, TimersDue,
-                            RunsFound>;
+using Answer = std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused,
+                            Advanced, Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept,
+                            RunLoaded, InboxRead, TimersDue, RunsFound>;
 
 // ------------------------------------------------------------------------------------------------ the store
 
@@ -412,7 +417,8 @@ struct ListFilter {
   std::map<std::string, std::string> attributes;
   std::optional<TimePoint> since;  ///< inclusive
   std::optional<TimePoint> until;  ///< exclusive
-  std::optional<std::pair<TimePoint, std::string>> before;  ///< created_at and id of the last run of the page before
+  std::optional<std::pair<TimePoint, std::string>>
+      before;  ///< created_at and id of the last run of the page before
   std::size_t limit = 200;
 };
 
@@ -433,9 +439,12 @@ struct Orphan {
 class Reader {
  public:
   virtual ~Reader() = default;
-  virtual base::Result<std::optional<RunRecord>> find(std::string_view workspace, std::string_view id) = 0;
-  virtual base::Result<std::vector<RunRecord>> list(const ListFilter& filter) = 0;  ///< newest first
-  virtual base::Result<std::vector<StoredEntry>> journal(RunKey run, Seq from, std::size_t limit) = 0;
+  virtual base::Result<std::optional<RunRecord>> find(std::string_view workspace,
+                                                      std::string_view id) = 0;
+  virtual base::Result<std::vector<RunRecord>> list(
+      const ListFilter& filter) = 0;  ///< newest first
+  virtual base::Result<std::vector<StoredEntry>> journal(RunKey run, Seq from,
+                                                         std::size_t limit) = 0;
   virtual base::Result<std::vector<Timer>> timers(RunKey run) = 0;
   /// The predicate behind "no run is ever stuck"; see docs/guarantees.md.
   virtual base::Result<std::vector<Orphan>> orphans(std::size_t limit) = 0;

@@ -38,8 +38,9 @@ struct Ack {
 };
 
 struct Books {
-  std::map<std::string, Effects> effects;           ///< by step id
-  std::map<std::string, std::vector<Ack>> acks;     ///< by key
+  std::map<std::string, Effects> effects;        ///< by step id
+  std::map<std::string, std::vector<Ack>> acks;  ///< by key
+  std::vector<std::string> dead;                 ///< run ids
 };
 
 Books read_books(const Ledger& ledger) {
@@ -48,25 +49,33 @@ Books read_books(const Ledger& ledger) {
     const auto word = words(line);
     if (word.at(0) == "begin") books.effects[word.at(1)].begun.push_back(std::stoi(word.at(2)));
     if (word.at(0) == "end") books.effects[word.at(1)].ended.insert(std::stoi(word.at(2)));
+    if (word.at(0) == "dead") books.dead.push_back(word.at(1));
     if (word.at(0) == "ack") {
-      books.acks["client-" + word.at(1) + "-" + word.at(2)].push_back({word.at(3), std::stoll(word.at(2))});
+      books.acks["client-" + word.at(1) + "-" + word.at(2)].push_back(
+          {word.at(3), std::stoll(word.at(2))});
     }
   }
   return books;
 }
 
-int attempt_in(const boost::json::object& object) { return static_cast<int>(object.at("attempt").to_number<int>()); }
+int attempt_in(const boost::json::object& object) {
+  return static_cast<int>(object.at("attempt").to_number<int>());
+}
 
-std::string op_in(const boost::json::object& object) { return std::string(object.at("op").as_string()); }
+std::string op_in(const boost::json::object& object) {
+  return std::string(object.at("op").as_string());
+}
 
 /// By step id. `problems` gets what must not be in a journal.
 std::map<std::string, Recorded> steps_of(const Run& run, std::vector<std::string>& problems) {
   std::map<std::string, Recorded> steps;
-  const auto step = [&](const std::string& op) -> Recorded& { return steps[run.id() + "-0-" + op]; };
+  const auto step = [&](const std::string& op) -> Recorded& {
+    return steps[run.id() + "-0-" + op];
+  };
   for (const Entry& entry : run.journal()) {
     const auto& value = entry.value.as_object();
     if (entry.kind == "retry_due") step(op_in(value)).attempts.insert(attempt_in(value));
-    if (entry.kind == "recovered" && value.contains("ops")) {
+    if ((entry.kind == "recovered" || entry.kind == "reopened") && value.contains("ops")) {
       for (const Json& lost : value.at("ops").as_array()) {
         const int next = attempt_in(lost.as_object());
         if (next != 0) step(op_in(lost.as_object())).attempts.insert(next);
@@ -74,7 +83,8 @@ std::map<std::string, Recorded> steps_of(const Run& run, std::vector<std::string
     }
     if (entry.kind == "step_completed" || entry.kind == "step_failed") {
       Recorded& recorded = step(op_in(value));
-      if (recorded.result_of) problems.push_back(fmt::format("{} {}: recorded twice", run.id(), op_in(value)));
+      if (recorded.result_of)
+        problems.push_back(fmt::format("{} {}: recorded twice", run.id(), op_in(value)));
       recorded.result_of = attempt_in(value);
     }
     const auto* requests = value.if_contains("requests");
@@ -90,21 +100,38 @@ std::map<std::string, Recorded> steps_of(const Run& run, std::vector<std::string
 }
 
 /// One step, its journal against the ledger.
-void compare(const std::string& id, const Recorded& journal, const Effects& world, std::vector<std::string>& problems) {
-  const auto problem = [&](const std::string& what) { problems.push_back(fmt::format("{} {}: {}", journal.name, id, what)); };
+void compare(const std::string& id, const Recorded& journal, const Effects& world,
+             std::vector<std::string>& problems) {
+  const auto problem = [&](const std::string& what) {
+    problems.push_back(fmt::format("{} {}: {}", journal.name, id, what));
+  };
   if (std::ranges::adjacent_find(world.begun, std::greater_equal{}) != world.begun.end()) {
     problem(fmt::format("attempts began in the order {}", fmt::join(world.begun, " ")));
   }
   for (const int attempt : world.begun) {
-    if (!journal.attempts.contains(attempt)) problem(fmt::format("attempt {} began and no journal knows it", attempt));
+    if (!journal.attempts.contains(attempt))
+      problem(fmt::format("attempt {} began and no journal knows it", attempt));
     if (journal.result_of && attempt > *journal.result_of) {
-      problem(fmt::format("attempt {} began although the result of attempt {} was recorded", attempt, *journal.result_of));
+      problem(fmt::format("attempt {} began although the result of attempt {} was recorded",
+                          attempt, *journal.result_of));
     }
   }
   if (journal.result_of && !world.ended.contains(*journal.result_of)) {
-    problem(fmt::format("the result of attempt {} is recorded and its body never came to its end", *journal.result_of));
+    problem(fmt::format("the result of attempt {} is recorded and its body never came to its end",
+                        *journal.result_of));
   }
   if (journal.name == "once" && world.begun.size() > 1) problem("an at_most_once step began twice");
+}
+
+/// A run may be taken for the cause of the kills only if it was under way at each of several in a row.
+bool is_suspicious(const Run& run) {
+  int in_a_row = 0;
+  for (const Entry& entry : run.journal()) {
+    if (entry.kind == "reopened" && in_a_row < 4) return false;
+    const bool is_note = entry.kind == "begun" || entry.kind == "retry_due";
+    if (!is_note) in_a_row = entry.kind == "recovered" ? in_a_row + 1 : 0;
+  }
+  return true;
 }
 
 /// Everything there is in the end, against everything that was seen from outside.
@@ -120,12 +147,14 @@ struct Verdict {
 Verdict judge(const std::filesystem::path& directory, const Books& books) {
   Verdict verdict;
   auto& problems = verdict.problems;
-  Engine engine{"sqlite:" + (directory / "runs.db").string()};  // no workers: nothing moves any more
+  Engine engine{"sqlite:" +
+                (directory / "runs.db").string()};  // no workers: nothing moves any more
   std::map<std::string, Recorded> steps;
   for (const Run& run : engine.runs({.limit = 10'000'000})) {
     ++verdict.runs;
     if (run.status() != RunStatus::completed) {
-      problems.push_back(fmt::format("run {} is {}: {}", run.id(), to_string(run.status()), run.error()));
+      problems.push_back(
+          fmt::format("run {} is {}: {}", run.id(), to_string(run.status()), run.error()));
     }
     steps.merge(steps_of(run, problems));
   }
@@ -136,11 +165,13 @@ Verdict judge(const std::filesystem::path& directory, const Books& books) {
     keyed += holders.size();
     for (const Ack& ack : acks) {
       if (holders.size() != 1 || holders.front().id() != ack.run_id) {
-        problems.push_back(fmt::format("{} was acknowledged as {} and has {} runs", key, ack.run_id, holders.size()));
+        problems.push_back(fmt::format("{} was acknowledged as {} and has {} runs", key, ack.run_id,
+                                       holders.size()));
         continue;
       }
       const Json input = holders.front().input();
-      if (input != Json(boost::json::array{ack.n})) problems.push_back(fmt::format("{} has other input", key));
+      if (input != Json(boost::json::array{ack.n}))
+        problems.push_back(fmt::format("{} has other input", key));
     }
     if (holders.size() != 1) continue;
     const int client = std::stoi(key.substr(7, 1));
@@ -152,8 +183,13 @@ Verdict judge(const std::filesystem::path& directory, const Books& books) {
     }
     if (name == "once" && result < 0) ++verdict.outcomes_unknown;
   }
-  if (keyed != books.acks.size()) problems.push_back(fmt::format("{} keys have {} runs", books.acks.size(), keyed));
+  if (keyed != books.acks.size())
+    problems.push_back(fmt::format("{} keys have {} runs", books.acks.size(), keyed));
 
+  for (const std::string& id : books.dead) {
+    if (!is_suspicious(engine.run(id)))
+      problems.push_back(fmt::format("run {} was dead too soon", id));
+  }
   for (const auto& [id, world] : books.effects) {
     const auto found = steps.find(id);
     if (found == steps.end()) {
@@ -165,7 +201,8 @@ Verdict judge(const std::filesystem::path& directory, const Books& books) {
     verdict.attempts_lost += world.begun.size() - world.ended.size();
   }
   for (const auto& [id, journal] : steps) {
-    if (journal.result_of && !books.effects.contains(id)) problems.push_back(fmt::format("{} never ran", id));
+    if (journal.result_of && !books.effects.contains(id))
+      problems.push_back(fmt::format("{} never ran", id));
   }
   verdict.steps = steps.size();
   return verdict;
@@ -180,9 +217,12 @@ std::size_t orphans_in(const std::filesystem::path& directory) {
   return orphans->size();
 }
 
-TEST_CASE("whatever is killed, what was acknowledged is there, what was recorded ran once, and all of it finishes") {
+TEST_CASE(
+    "whatever is killed, what was acknowledged is there, what was recorded ran once, and all of it "
+    "finishes") {
   const int kills = setting("SEMEL_KILLS", 10);
-  const auto seed = static_cast<unsigned>(setting("SEMEL_SEED", static_cast<int>(std::random_device{}() >> 1U)));
+  const auto seed =
+      static_cast<unsigned>(setting("SEMEL_SEED", static_cast<int>(std::random_device{}() >> 1U)));
   std::mt19937 chance(seed);
   std::uniform_int_distribution<int> delay_us(1'000, 150'000);
   TemporaryDirectory directory;
@@ -200,7 +240,8 @@ TEST_CASE("whatever is killed, what was acknowledged is there, what was recorded
     if (!is_early) REQUIRE_MESSAGE(worker.is_ready_within(60s), text_of(log));
     early += is_early ? 1 : 0;
     const auto ended = worker.ends_within(std::chrono::microseconds{delay_us(chance)});
-    REQUIRE_MESSAGE(!ended.has_value(), "the worker ended by itself, with ", ended.value_or(0), ": ", text_of(log));
+    REQUIRE_MESSAGE(!ended.has_value(), "the worker ended by itself, with ", ended.value_or(0),
+                    ": ", text_of(log));
     worker.kill();
     REQUIRE(orphans_in(directory.path()) == 0);
   }
@@ -216,11 +257,17 @@ TEST_CASE("whatever is killed, what was acknowledged is there, what was recorded
     MESSAGE(verdict.problems.at(i));
   }
   CHECK(verdict.problems.size() == 0);
-  const auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
-  MESSAGE(fmt::format("seed {}: {} kills ({} of them while opening) in {:.1f} s, the rest in {:.1f} s; {} starts "
-                      "acknowledged, {} runs, {} steps, {} attempts, {} of them lost, {} outcomes unknown",
-                      seed, kills, early, seconds(begun, killed), seconds(killed, finished), books.acks.size(),
-                      verdict.runs, verdict.steps, verdict.attempts, verdict.attempts_lost, verdict.outcomes_unknown));
+  CHECK(std::ssize(books.dead) <= 1 + kills / 50);
+  const auto seconds = [](auto from, auto to) {
+    return std::chrono::duration<double>(to - from).count();
+  };
+  MESSAGE(fmt::format(
+      "seed {}: {} kills ({} of them while opening) in {:.1f} s, the rest in {:.1f} s; {} starts "
+      "acknowledged, {} runs, {} steps, {} attempts, {} of them lost, {} outcomes unknown, {} dead "
+      "and retried",
+      seed, kills, early, seconds(begun, killed), seconds(killed, finished), books.acks.size(),
+      verdict.runs, verdict.steps, verdict.attempts, verdict.attempts_lost,
+      verdict.outcomes_unknown));
 }
 
 }  // namespace

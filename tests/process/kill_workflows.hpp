@@ -46,11 +46,12 @@ class KillWorkflows {
   /// Fails twice, at least where no attempt is lost.
   Workflow<Number> retries(Number n) {
     const Retry quickly{.attempts = 5, .initial = std::chrono::milliseconds{2}};
-    const Number first = co_await step("flaky", {.retry = quickly}, [this, n](const StepContext& context) {
-      const Effect effect(ledger_, context);
-      if (context.attempt <= 2) throw std::runtime_error("not yet");
-      return n;
-    });
+    const Number first =
+        co_await step("flaky", {.retry = quickly}, [this, n](const StepContext& context) {
+          const Effect effect(ledger_, context);
+          if (context.attempt <= 2) throw std::runtime_error("not yet");
+          return n;
+        });
     const auto refused = co_await settled(step("refused", [this](const StepContext& context) {
       const Effect effect(ledger_, context);
       throw FatalError("never");
@@ -60,8 +61,9 @@ class KillWorkflows {
 
   Workflow<Number> family(Number n) {
     const Number inlined = co_await one(n);
-    auto [mine, theirs] = co_await all(child(StartOptions{.key = "child-" + std::to_string(n)}, one_, n + 1),
-                                       child(StartOptions{}, sleeps_, n + 2));
+    auto [mine, theirs] =
+        co_await all(child(StartOptions{.key = "child-" + std::to_string(n)}, one_, n + 1),
+                     child(StartOptions{}, sleeps_, n + 2));
     const std::string spawned = co_await spawn(StartOptions{}, one_, n + 3);
     co_return inlined + mine + theirs + co_await result_of<Number>(spawned);
   }
@@ -74,7 +76,8 @@ class KillWorkflows {
     Number sum = a + b + c;
     for (const Number value : co_await all(std::move(several))) sum += value;
     const auto won = co_await race(step("quick", body(n)), sleep(std::chrono::hours{1}));
-    const auto lost = co_await race(step("slow", slow_body(n)), sleep(std::chrono::milliseconds{2}));
+    const auto lost =
+        co_await race(step("slow", slow_body(n)), sleep(std::chrono::milliseconds{2}));
     sum += won.index() == 0 ? std::get<0>(won) : -1000;
     sum += lost.index() == 0 ? std::get<0>(lost) : n;
     co_return sum + co_await std::move(under_way);
@@ -110,7 +113,7 @@ class KillWorkflows {
     engine.add("undoes", &KillWorkflows::undoes, this);
   }
 
-  static constexpr std::array<std::string_view, 8> names{"one",   "ten",   "sleeps", "retries",
+  static constexpr std::array<std::string_view, 8> names{"one",    "ten",   "sleeps", "retries",
                                                          "family", "crowd", "once",   "undoes"};
 
   static bool is_right(std::string_view name, Number n, Number result) {

@@ -23,7 +23,8 @@ struct Owner {
   bool works_on() {
     const auto acknowledged = [this] {
       const auto lines = ledger.lines();
-      return std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with("ack "); });
+      return std::ranges::count_if(
+          lines, [](const std::string& line) { return line.starts_with("ack "); });
     };
     const auto before = acknowledged();
     return comes_true([&] { return acknowledged() > before; }, 60s);

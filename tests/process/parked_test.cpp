@@ -11,7 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("100,000 sleeping runs survive kill -9, and the first due one runs within a second of opening") {
+TEST_CASE(
+    "100,000 sleeping runs survive kill -9, and the first due one runs within a second of "
+    "opening") {
   const int count = setting("SEMEL_PARKED", 100'000);
   const std::string program = SEMEL_PARKED_WORKER;
   TemporaryDirectory directory;
@@ -39,10 +41,12 @@ TEST_CASE("100,000 sleeping runs survive kill -9, and the first due one runs wit
   }
   CHECK(found["waiting"] == count);
   CHECK(found["due-ran-after-us"] < 3'000'000);  // a second on a quiet machine; this one may not be
-  MESSAGE(fmt::format("{} runs parked in {:.1f} s ({} MiB resident); killed; opened again, the due one had run after {:.1f} ms "
-                      "({} MiB resident)",
-                      count, static_cast<double>(found["filled-ms"]) / 1000, found["filled-kib"] / 1024,
-                      static_cast<double>(found["due-ran-after-us"]) / 1000, found["opened-kib"] / 1024));
+  MESSAGE(fmt::format(
+      "{} runs parked in {:.1f} s ({} MiB resident); killed; opened again, the due one had run "
+      "after {:.1f} ms "
+      "({} MiB resident)",
+      count, static_cast<double>(found["filled-ms"]) / 1000, found["filled-kib"] / 1024,
+      static_cast<double>(found["due-ran-after-us"]) / 1000, found["opened-kib"] / 1024));
 }
 
 }  // namespace

@@ -54,12 +54,14 @@ void fill(Engine& engine, Ledger& ledger, int count) {
   for (;;) pause(1s);
 }
 
-void wake(Engine& engine, Ledger& ledger, int count, std::chrono::steady_clock::time_point opening) {
+void wake(Engine& engine, Ledger& ledger, int count,
+          std::chrono::steady_clock::time_point opening) {
   static_cast<void>(engine.runs({.key = key_of(0)}).at(0).result<int>());
   const auto took = std::chrono::steady_clock::now() - opening;
   ledger.append(fmt::format("due-ran-after-us {}", took / 1us));
   ledger.append(fmt::format("opened-kib {}", resident_kib()));
-  const auto waiting = engine.runs({.status = RunStatus::waiting, .limit = static_cast<std::size_t>(count) + 1});
+  const auto waiting =
+      engine.runs({.status = RunStatus::waiting, .limit = static_cast<std::size_t>(count) + 1});
   ledger.append(fmt::format("waiting {}", waiting.size()));
   for (const int number : {1, count / 3, count / 2, count}) {
     Run run = engine.runs({.key = key_of(number)}).at(0);

@@ -24,6 +24,8 @@ namespace {
 /// A power of two that divides the page size: a record never lies on two pages, so the kernel writes it whole or not
 /// at all even if the writer is killed meanwhile.
 constexpr std::size_t record_bytes = 128;
+/// Where a child says "ready".
+constexpr int ready_descriptor = 3;
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::system_error(errno, std::system_category(), what);
@@ -74,8 +76,13 @@ Child::Child(const std::vector<std::string>& command, const std::filesystem::pat
   if (id_ == 0) {  // only calls that are safe between fork and exec
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(126);
-    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(log_file, STDOUT_FILENO);
     ::dup2(log_file, STDERR_FILENO);
+    if (ends[1] == ready_descriptor) {
+      ::fcntl(ready_descriptor, F_SETFD, 0);  // it must survive exec
+    } else {
+      ::dup2(ends[1], ready_descriptor);
+    }
     ::execv(arguments.front(), arguments.data());
     ::_exit(127);
   }
@@ -111,7 +118,7 @@ void Child::kill() {
 }
 
 void say_ready() {
-  if (::write(STDOUT_FILENO, "r", 1) != 1) std::_Exit(1);
+  if (::write(ready_descriptor, "r", 1) != 1) std::_Exit(1);
 }
 
 Ledger::Ledger(std::filesystem::path file)

@@ -29,7 +29,7 @@ class TemporaryDirectory {
 /// A program under way. Killed by the destructor, and by the kernel when this process dies.
 class Child {
  public:
-  /// Starts `command`; what it writes to standard error is appended to `log`.
+  /// Starts `command`; what it writes is appended to `log`.
   Child(const std::vector<std::string>& command, const std::filesystem::path& log);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -49,7 +49,7 @@ class Child {
  private:
   pid_t id_ = -1;
   int handle_ = -1;  ///< pidfd: readable when the process has ended
-  int ready_ = -1;   ///< the reading end of its standard output
+  int ready_ = -1;   ///< readable when it has said "ready", or ended
 };
 
 /// For programs started by `Child`.

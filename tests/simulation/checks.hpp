@@ -53,6 +53,9 @@ class Checks {
 
   const std::map<RunKey, Known>& runs() const { return runs_; }
 
+  /// Runs that are not over.
+  std::size_t open_runs() const { return open_.size(); }
+
   Known* find(const std::string& workspace, const std::string& id);
 
   /// As it was before it was swept or made room for another run of its id, too.

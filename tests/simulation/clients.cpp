@@ -57,8 +57,8 @@ engine::Reply<T> Clients::reply(std::string call, std::function<void(const T&)> 
   };
 }
 
-void Clients::call(engine::Loop& loop, TimePoint now) {
-  const std::uint64_t what = random_.below(100);
+void Clients::call(engine::Loop& loop, TimePoint now, bool may_start) {
+  const std::uint64_t what = may_start ? random_.below(100) : 60 + random_.below(40);
   std::optional<Target> target;
   if (what >= 92) {
     if ((target = draw_target(any_run))) return watch(loop, *target);
@@ -73,7 +73,7 @@ void Clients::call(engine::Loop& loop, TimePoint now) {
   } else if (what >= 60) {
     if ((target = draw_target(random_.one_in(6) ? any_run : is_open))) return cancel(loop, now, *target);
   }
-  start(loop, now);
+  if (may_start) start(loop, now);
 }
 
 // ---------------------------------------------------------------------------------------------- what they ask for

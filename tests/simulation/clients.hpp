@@ -20,8 +20,8 @@ class Clients {
   Clients(Checks& checks, base::SeededRandom& random, bool with_poison, Trace trace)
       : checks_(checks), random_(random), with_poison_(with_poison), trace_(std::move(trace)) {}
 
-  /// One call, chosen by chance.
-  void call(engine::Loop& loop, TimePoint now);
+  /// One call, chosen by chance; a start only if it may be.
+  void call(engine::Loop& loop, TimePoint now, bool may_start);
   /// An operator's retry of this run.
   void retry(engine::Loop& loop, TimePoint now, const Known& run);
 

@@ -30,6 +30,8 @@ void Clients::check_started(const Start& start, const engine::StartReply& reply)
 void Clients::check_created(const Start& start, const Known& run, RunKey before, bool by_key) {
   const Known* holder = checks_.find(before);
   if (holder == nullptr || checks_.has_rival(run)) return;
+  // It made room for another run of its id, and its key went with it.
+  if (by_key && !checks_.runs().contains(before)) return;
   const StartOptions& options = start.options;
   const bool ended_now = holder->ended_in == checks_.commit();
   const bool was_open = !holder->row.is_over() || ended_now;
@@ -51,6 +53,7 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
 
 void Clients::check_attached(const Start& start, const Known& run) {
   const StartOptions& options = start.options;
+  if (run.made_in == checks_.commit() && options.run_id) return;  // another one that has the id since
   const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input;
   if (run.row.workflow != start.workflow || !same_input) {
     checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(), start.workflow,

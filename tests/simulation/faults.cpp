@@ -80,6 +80,7 @@ Profile draw_profile(base::SeededRandom& random) {
   profile.jump_back = draw(random, {0, 150, 400});
   profile.restart = draw(random, {0, 300, 900});
   profile.redeploy = draw(random, {0, 3});
+  profile.runs_max = 6 + random.below(24);
   profile.calls_weight = static_cast<unsigned>(2 + random.below(4));
   profile.batches_weight = static_cast<unsigned>(5 + random.below(20));
   profile.bodies_weight = static_cast<unsigned>(5 + random.below(15));

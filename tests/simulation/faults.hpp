@@ -70,6 +70,7 @@ struct Profile {
   std::uint64_t redeploy = 0;  ///< of restarts: with other code, or a workflow that comes late
 
   // How the world's time is spent.
+  std::size_t runs_max = 16;  ///< unfinished ones; nobody starts more
   unsigned calls_weight = 4;
   unsigned batches_weight = 8;
   unsigned bodies_weight = 8;

@@ -169,7 +169,8 @@ void World::restart() {
   const bool was_calm = std::exchange(calm_, true);
   stalled_until_ = {};
   const std::uint64_t crashes = crashes_;
-  for (int i = 0; i < 10'000 && !(loop_->is_drained() && !batch_) && !checks_.violation(); ++i) {
+  for (int i = 0; i < 10'000 && !(loop_->is_drained() && !batch_); ++i) {
+    if (crashes != crashes_ || checks_.violation()) break;
     if (!settle_one()) pass_time();
   }
   calm_ = was_calm;

@@ -83,7 +83,7 @@ void World::turn() {
   const auto offer = [&](bool possible, unsigned weight, void (World::*act)()) {
     if (possible) choices.push_back({weight, act});
   };
-  offer(true, profile_.calls_weight, &World::call);
+  offer(true, checks_.open_runs() < profile_.runs_max ? profile_.calls_weight : 1, &World::call);
   offer(!batch_ && loop_->has_batch(), profile_.batches_weight, &World::take_batch);
   offer(batch_ && !batch_->answers && !is_stalled(), profile_.batches_weight, &World::execute_batch);
   offer(batch_ && batch_->answers && !is_stalled(), profile_.batches_weight, &World::deliver_answers);
@@ -106,7 +106,12 @@ void World::turn() {
 
 /// Without faults and without new calls: whatever can be done at this time. False: nothing can.
 bool World::settle_one() {
-  if (batch_ && batch_->answers) {
+  // Bodies first: what came of them shares a batch.
+  if (!bodies(can_begin).empty()) {
+    begin_body();
+  } else if (!bodies(can_go_on).empty()) {
+    go_on_with_body();
+  } else if (batch_ && batch_->answers) {
     deliver_answers();
   } else if (batch_) {
     execute_batch();
@@ -114,17 +119,13 @@ bool World::settle_one() {
     reopen_store();
   } else if (loop_->has_batch()) {
     take_batch();
-  } else if (!bodies(can_begin).empty()) {
-    begin_body();
-  } else if (!bodies(can_go_on).empty()) {
-    go_on_with_body();
   } else {
     return false;
   }
   return true;
 }
 
-void World::call() { clients_.call(*loop_, shown()); }
+void World::call() { clients_.call(*loop_, shown(), checks_.open_runs() < profile_.runs_max); }
 
 void World::add_missing_workflow() {
   const Kind* kind = find_kind(missing_workflow_);

@@ -174,8 +174,9 @@ base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(std::shared_ptr<Dat
   try {
     const std::lock_guard guard{memory->mutex()};
     sqlite::migrate(*memory);
+    // Copied: the guard needs it until it is gone.
     return std::unique_ptr<SqliteStore>{
-        new SqliteStore{std::make_unique<Impl>(std::nullopt, std::move(memory), never_checkpoint)}};
+        new SqliteStore{std::make_unique<Impl>(std::nullopt, memory, never_checkpoint)}};
   } catch (const Failed& failed) {
     return failed.fault();
   }
