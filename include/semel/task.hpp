@@ -152,7 +152,10 @@ class Callback {
     });
   }
 
-  T await_resume() { return std::move(*value_); }
+  T await_resume() {
+    if (!value_) std::terminate();  // resumed by somebody else than `arm`
+    return std::move(*value_);
+  }
 
  private:
   std::function<void(std::function<void(T)>)> arm_;

@@ -92,6 +92,7 @@ struct WorkflowPromise : WorkflowPromiseBase {
 
   T take() {
     if (error) std::rethrow_exception(error);
+    if (!value) std::terminate();  // taken before it was done
     return std::move(*value);
   }
 };

@@ -140,7 +140,7 @@ std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) 
     auto page = value_or_throw(
         driver_->reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
     const bool last = page.size() < journal_page;
-    std::move(page.begin(), page.end(), std::back_inserter(all));
+    std::ranges::move(page, std::back_inserter(all));
     if (last) return all;
   }
 }

@@ -7,5 +7,6 @@ namespace semel::base {
 
 }  // namespace semel::base
 
-#define SEMEL_ASSERT(condition) \
-  ((condition) ? static_cast<void>(0) : ::semel::base::assertion_failed(#condition, __FILE__, __LINE__))
+#define SEMEL_ASSERT(condition)       \
+  ((condition) ? static_cast<void>(0) \
+               : ::semel::base::assertion_failed(#condition, __FILE__, __LINE__))

@@ -25,7 +25,9 @@ std::uint64_t SeededRandom::next() {
   return z ^ (z >> 31U);
 }
 
-double unit_interval(Random& random) { return static_cast<double>(random.next() >> 11U) * 0x1.0p-53; }
+double unit_interval(Random& random) {
+  return static_cast<double>(random.next() >> 11U) * 0x1.0p-53;
+}
 
 std::string make_uuid(Random& random) {
   std::uint64_t high = (random.next() & ~0xF000ULL) | 0x4000ULL;
@@ -44,7 +46,8 @@ std::string make_uuid(Random& random) {
 }
 
 std::string IdSource::next(TimePoint now) {
-  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
+  const auto since =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
   const auto millis = static_cast<std::uint64_t>(std::max<std::int64_t>(since, 0));
   if (millis > millis_) {
     millis_ = millis;
@@ -59,7 +62,8 @@ std::string IdSource::next(TimePoint now) {
   std::uint64_t time = millis_;
   for (std::size_t i = 10; i-- > 0; time >>= 5U) id[i] = digits[time & 31U];
   unsigned __int128 rest = (static_cast<unsigned __int128>(high_) << 64U) | low_;
-  for (std::size_t i = 26; i-- > 10; rest >>= 5U) id[i] = digits[static_cast<std::size_t>(rest & 31U)];
+  for (std::size_t i = 26; i-- > 10; rest >>= 5U)
+    id[i] = digits[static_cast<std::size_t>(rest & 31U)];
   return id;
 }
 

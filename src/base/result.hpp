@@ -14,7 +14,7 @@ enum class Errc {
   conflict,     ///< someone moved first: reload and decide again
   unavailable,  ///< outcome unknown: back off, reload, try again
   corrupt,      ///< stop, ask a human
-  refused,      ///< nothing happened and repeating will not help: a lock is held, a schema is too new, a setting is wrong
+  refused,  ///< nothing happened and repeating will not help: a lock is held, a schema is too new, a setting is wrong
 };
 
 struct Fault {
@@ -25,9 +25,11 @@ struct Fault {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
 
-  Result(Fault fault) : state_(std::in_place_index<1>, std::move(fault)) {}  // NOLINT(google-explicit-constructor)
+  Result(Fault fault)
+      : state_(std::in_place_index<1>, std::move(fault)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
 
@@ -60,7 +62,8 @@ class [[nodiscard]] Result<void> {
  public:
   Result() = default;
 
-  Result(Fault fault) : fault_(std::move(fault)), ok_(false) {}  // NOLINT(google-explicit-constructor)
+  Result(Fault fault)
+      : fault_(std::move(fault)), ok_(false) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return ok_; }
 

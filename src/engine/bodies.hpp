@@ -52,8 +52,8 @@ class Bodies {
   /// Removes one that is there.
   Body take(store::RunKey run, Body& body) {
     auto& bodies = runs_.find(run)->second;
-    Body taken = std::move(body);
-    if (&body != &bodies.back()) body = std::move(bodies.back());
+    std::swap(body, bodies.back());
+    Body taken = std::move(bodies.back());
     bodies.pop_back();
     --size_;
     return taken;

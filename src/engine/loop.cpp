@@ -89,14 +89,14 @@ void Loop::committed(Batch batch, base::Result<std::vector<Answer>> answers, Tim
     lose_store(fault);
     return;
   }
-  SEMEL_ASSERT(answers->size() == batch.continuations.size());
-  for (std::size_t i = 0; i < answers->size(); ++i) go_on(batch.continuations[i], (*answers)[i]);
+  SEMEL_ASSERT(answers->size() == batch.continuations_.size());
+  for (std::size_t i = 0; i < answers->size(); ++i) go_on(batch.continuations_[i], (*answers)[i]);
   top_up_keys();
   evict_over_budget();
 }
 
 void Loop::fail(Batch& batch, const base::Fault& fault) {
-  for (auto& continuation : batch.continuations) {
+  for (auto& continuation : batch.continuations_) {
     if (continuation.written) continuation.written(false);
     if (continuation.failed) continuation.failed(fault);
   }
@@ -119,10 +119,10 @@ void Loop::submit_entry(store::AdvanceRun command, const RunPtr& run, journal::E
   }
   if (outgoing_.commands.empty()) {
     outgoing_.commands.reserve(last_batch_);
-    outgoing_.continuations.reserve(last_batch_);
+    outgoing_.continuations_.reserve(last_batch_);
   }
   outgoing_.commands.emplace_back(std::move(command));
-  outgoing_.continuations.push_back({run, std::move(entry), std::move(written), {}, {}});
+  outgoing_.continuations_.push_back({run, std::move(entry), std::move(written), {}, {}});
 }
 
 void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
@@ -132,7 +132,7 @@ void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
     return;
   }
   outgoing_.commands.push_back(std::move(command));
-  outgoing_.continuations.push_back({nullptr, {}, {}, std::move(answered), std::move(failed)});
+  outgoing_.continuations_.push_back({nullptr, {}, {}, std::move(answered), std::move(failed)});
 }
 
 /// Memory ran ahead of a commit of which nobody knows whether it happened: the store is read anew before anything is

@@ -101,7 +101,7 @@ struct Batch {
     std::function<void(const base::Fault&)> failed;
   };
 
-  std::vector<Continuation> continuations;
+  std::vector<Continuation> continuations_;
 };
 
 /// What goes with an entry besides itself.
@@ -262,6 +262,7 @@ class Loop {
   void find_due();
   void timers_due(store::TimersDue& due);
   void fire_due(const RunPtr& run);
+  void expect_timers(const LiveRun& run);
   void note_timer(TimePoint due);
 
   // loop_steer.cpp
@@ -314,7 +315,7 @@ class Loop {
   bool careful_ = false;  ///< several did in a row: everything is counted before it runs
   std::unordered_set<store::RunKey>
       uncounted_;  ///< were live when the store was lost: not the fault of a crash
-  std::unordered_set<store::RunKey> counted_;  ///< counted once in this life already
+  std::unordered_set<store::RunKey> counted_;      ///< counted once in this life already
   std::unordered_set<store::RunKey> just_opened_;  ///< retried or forked and not resumed yet
   std::deque<std::function<void()>> suspects_;
   std::optional<store::RunKey> suspect_;

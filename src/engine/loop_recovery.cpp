@@ -249,8 +249,8 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   when_ready(run, [this, run] { fire_due(run); });
   finish_loading(run->key, run);
   run_deferred(run);
-  const bool rests = !run->dropped && !run->blocked && run->uncommitted == 0 &&
-                     !run->state.ended && !run->state.has_work();
+  const bool rests = !run->dropped && !run->blocked && run->uncommitted == 0 && !run->state.ended &&
+                     !run->state.has_work();
   // It got through its replay and only waits. Where its row or its count of crashes says otherwise, that is written down:
   // whatever crashes from here on, it is not this run.
   if (rests && (run->state.crashes > 0 || run->row_status == Status::running)) write(run, {});

@@ -19,6 +19,11 @@ constexpr std::chrono::milliseconds next_page_after{1};
 constexpr std::chrono::seconds suspect_time{10};
 constexpr std::chrono::milliseconds sweep_again_after{50};
 
+bool is_timed(const Operation& operation) {
+  return operation.kind == RequestKind::sleep ||
+         (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff);
+}
+
 }  // namespace
 
 void Loop::note_timer(TimePoint due) {
@@ -120,13 +125,11 @@ void Loop::fire_due(const RunPtr& run) {
     }
     const Operation* first = nullptr;
     for (const Operation& operation : run->state.pending) {
-      const bool timed =
-          operation.kind == RequestKind::sleep ||
-          (operation.kind == RequestKind::step && operation.phase == Operation::Phase::backoff);
-      if (timed && operation.at <= now_ && (first == nullptr || operation.at < first->at))
+      if (is_timed(operation) && operation.at <= now_ &&
+          (first == nullptr || operation.at < first->at))
         first = &operation;
     }
-    if (first == nullptr) return;
+    if (first == nullptr) break;
     Arrival arrival;
     arrival.op = first->op;
     arrival.name = first->name;
@@ -140,6 +143,17 @@ void Loop::fire_due(const RunPtr& run) {
       entry.arrival = std::move(arrival);
       write(run, std::move(entry));
     }
+  }
+  expect_timers(*run);
+}
+
+/// What is not due now was perhaps due when the store was asked: the clock may have been set back since.
+void Loop::expect_timers(const LiveRun& run) {
+  if (run.dropped || run.state.ended) return;
+  if (run.deadline) note_timer(*run.deadline);
+  if (run.state.grace_until) note_timer(*run.state.grace_until);
+  for (const Operation& operation : run.state.pending) {
+    if (is_timed(operation)) note_timer(operation.at);
   }
 }
 

@@ -18,7 +18,9 @@ namespace {
 std::string_view name_of(Status status) { return to_string(static_cast<RunStatus>(status)); }
 
 /// "run 01J9… (chain)"
-std::string name_of(const Known& run) { return fmt::format("run {} ({})", run.id(), run.row.workflow); }
+std::string name_of(const Known& run) {
+  return fmt::format("run {} ({})", run.id(), run.row.workflow);
+}
 
 bool is_timed(const Operation& operation) {
   return operation.kind == RequestKind::sleep ||
@@ -52,7 +54,8 @@ const Known* Checks::find(RunKey key) const {
 
 bool Checks::has_rival(const Known& run) const {
   return !fleeting_.empty() || std::ranges::any_of(runs_, [&](const auto& other) {
-    return other.second.made_in == run.made_in && other.first != run.key && other.second.row.key == run.row.key;
+    return other.second.made_in == run.made_in && other.first != run.key &&
+           other.second.row.key == run.row.key;
   });
 }
 
@@ -89,7 +92,8 @@ void Checks::after_commit(TimePoint shown) {
   for (const std::string& what : changes.rewritten) fail("S1", what);
   std::map<RunKey, Row> before;
   for (const auto& [key, row] : changes.runs) {
-    if (const auto known = runs_.find(key); known != runs_.end()) before.emplace(key, known->second.row);
+    if (const auto known = runs_.find(key); known != runs_.end())
+      before.emplace(key, known->second.row);
   }
   fleeting_.clear();
   take_in(changes, shown);
@@ -144,7 +148,8 @@ void Checks::created(RunKey key, const Row& row) {
   run.row.id = row.id;
   if (row.key) {
     const auto holders = holders_.find({row.workspace, *row.key});
-    if (holders != holders_.end() && !holders->second.empty()) run.key_before = *holders->second.begin();
+    if (holders != holders_.end() && !holders->second.empty())
+      run.key_before = *holders->second.begin();
   }
   if (const auto other = by_id_.find({row.workspace, row.id}); other != by_id_.end()) {
     run.id_before = other->second;
@@ -169,7 +174,8 @@ void Checks::removed(Known& run, const Mirror::Changes& changes, TimePoint shown
     fail("S15", fmt::format("{} is gone and {} rows of it are left", name_of(run), rows));
   }
   const RunKey key = run.key;
-  if (const auto mine = by_id_.find({run.row.workspace, run.id()}); mine != by_id_.end() && mine->second == key) {
+  if (const auto mine = by_id_.find({run.row.workspace, run.id()});
+      mine != by_id_.end() && mine->second == key) {
     by_id_.erase(mine);
   }
   if (run.row.key) holders_[{run.row.workspace, *run.row.key}].erase(key);
@@ -195,13 +201,15 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
   for (const NewEntry& entry : entries) {
     const auto decoded = journal::decode(entry.bytes);
     if (decoded && decoded->arrival.kind == ArrivalKind::forked) {
-      forked_at[entry.run] = {entry.seq, value::decode<std::string>(decoded->arrival.value, value::Mode::journal)};
+      forked_at[entry.run] = {
+          entry.seq, value::decode<std::string>(decoded->arrival.value, value::Mode::journal)};
     }
   }
   for (const NewEntry& entry : entries) {
     const auto found = runs_.find(entry.run);
     if (found == runs_.end()) {
-      if (!gone_.contains(entry.run) && !fleeting_.contains(entry.run)) fail("S1", fmt::format("an entry of run key {}, which is not there", entry.run));
+      if (!gone_.contains(entry.run) && !fleeting_.contains(entry.run))
+        fail("S1", fmt::format("an entry of run key {}, which is not there", entry.run));
       continue;
     }
     Known& run = found->second;
@@ -213,7 +221,8 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
       fail(wrong->invariant, name_of(run) + ": " + wrong->message);
       return;
     }
-    if (entry.at > shown) fail("S10", fmt::format("{}: entry {} is from the future", name_of(run), entry.seq));
+    if (entry.at > shown)
+      fail("S10", fmt::format("{}: entry {} is from the future", name_of(run), entry.seq));
     const journal::Arrival& arrival = run.history.last().arrival;
     if (is_copy) continue;
     if (arrival.kind == ArrivalKind::reopened) {
@@ -222,7 +231,8 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
     }
     if (arrival.kind == ArrivalKind::forked) check_copy(run, entry.seq, fork->second.second);
     if (arrival.kind == ArrivalKind::cancelled) check_cancelled(run);
-    if (arrival.kind == ArrivalKind::timed_out && (!run.row.deadline || *run.row.deadline > entry.at)) {
+    if (arrival.kind == ArrivalKind::timed_out &&
+        (!run.row.deadline || *run.row.deadline > entry.at)) {
       fail("S10", name_of(run) + " failed by its deadline before it");
     }
     check_result(run, entry);
@@ -247,13 +257,16 @@ void Checks::check_copy(const Known& run, std::size_t forked_at, const std::stri
 void Checks::check_result(const Known& run, const NewEntry& entry) {
   const journal::Arrival& arrival = run.history.last().arrival;
   const bool completed = arrival.kind == ArrivalKind::step_completed;
-  if (!completed && arrival.kind != ArrivalKind::step_failed && arrival.kind != ArrivalKind::attempt_failed) return;
+  if (!completed && arrival.kind != ArrivalKind::step_failed &&
+      arrival.kind != ArrivalKind::attempt_failed)
+    return;
   const auto wrong = [&](const std::string& what) {
-    fail("S4", fmt::format("{}: entry {} records attempt {} of step {}, {}", name_of(run), entry.seq,
-                           arrival.attempt, arrival.op, what));
+    fail("S4", fmt::format("{}: entry {} records attempt {} of step {}, {}", name_of(run),
+                           entry.seq, arrival.attempt, arrival.op, what));
   };
   const Outside::Step* step = outside_.find(step_id(run, arrival.op));
-  const auto attempt = step == nullptr ? decltype(step->attempts.end()){} : step->attempts.find(arrival.attempt);
+  const auto attempt =
+      step == nullptr ? decltype(step->attempts.end()){} : step->attempts.find(arrival.attempt);
   if (step == nullptr || attempt == step->attempts.end()) return wrong("which never began");
   const auto& outcome = attempt->second.outcome;
   if (!completed && arrival.failure->message == "the attempt timed out") {
@@ -263,7 +276,8 @@ void Checks::check_result(const Known& run, const NewEntry& entry) {
   if (!outcome) return wrong("which has not returned");
   if (outcome->failure.has_value() == completed) return wrong("which came to the opposite");
   if (completed && outcome->value != arrival.value) wrong("whose result was " + outcome->value);
-  if (!completed && outcome->failure->message != arrival.failure->message) wrong("which failed otherwise");
+  if (!completed && outcome->failure->message != arrival.failure->message)
+    wrong("which failed otherwise");
 }
 
 // ---------------------------------------------------------------------------------------------- rows
@@ -276,13 +290,18 @@ void Checks::check_row(const Known& run, const Row* before) {
     // Its key may be taken from it, or forgotten.
     same.holds_key = before->holds_key;
     same.key_until = before->key_until;
-    if (same != *before) fail("S9", fmt::format("{} was {} and its row changed", name_of(run), name_of(before->status)));
+    if (same != *before)
+      fail("S9",
+           fmt::format("{} was {} and its row changed", name_of(run), name_of(before->status)));
   }
-  if (reopened && before != nullptr && (before->status == Status::completed || before->status == Status::cancelled)) {
+  if (reopened && before != nullptr &&
+      (before->status == Status::completed || before->status == Status::cancelled)) {
     fail("S9", fmt::format("{} was {} and is open again", name_of(run), name_of(before->status)));
   }
-  if (before != nullptr && !before->is_over() && !before->is_driven() && row.is_driven() && !reopened) {
-    fail("S9", fmt::format("{} was {} and goes on by itself", name_of(run), name_of(before->status)));
+  if (before != nullptr && !before->is_over() && !before->is_driven() && row.is_driven() &&
+      !reopened) {
+    fail("S9",
+         fmt::format("{} was {} and goes on by itself", name_of(run), name_of(before->status)));
   }
 
   const journal::RunState& state = run.history.state();
@@ -294,7 +313,8 @@ void Checks::check_row(const Known& run, const Row* before) {
   const bool has_work = state.has_work() || run.history.awaits_continuation();
   const bool is_delayed = row.status == Status::pending && run.history.entries().empty();
   if (row.is_driven() && has_work && row.status != Status::running && !is_delayed) {
-    fail("L1", fmt::format("{} has work for its owner and is {}", name_of(run), name_of(row.status)));
+    fail("L1",
+         fmt::format("{} has work for its owner and is {}", name_of(run), name_of(row.status)));
   }
   if (row.status == Status::dead && static_cast<int>(state.crashes) + 1 < crashes_max_) {
     fail("L4", fmt::format("{} is dead after {} crashes", name_of(run), state.crashes + 1));
@@ -318,8 +338,9 @@ void Checks::check_end(const Known& run) {
     output = end.value;
   }
   if (run.row.status != right || run.row.output != output) {
-    fail("S9", fmt::format("{} is {} with \"{}\" in its row, {} with \"{}\" in its journal", name_of(run),
-                           name_of(run.row.status), run.row.output, name_of(right), output));
+    fail("S9",
+         fmt::format("{} is {} with \"{}\" in its row, {} with \"{}\" in its journal", name_of(run),
+                     name_of(run.row.status), run.row.output, name_of(right), output));
   }
 }
 
@@ -328,7 +349,8 @@ void Checks::check_key(const Known& run) {
   if (!run.row.key) return;
   const auto& holders = holders_[{run.row.workspace, *run.row.key}];
   if (holders.size() > 1) {
-    fail("S11", fmt::format("key {} has {} holders, {} among them", *run.row.key, holders.size(), name_of(run)));
+    fail("S11", fmt::format("key {} has {} holders, {} among them", *run.row.key, holders.size(),
+                            name_of(run)));
   }
   if (!run.row.is_over() && !run.row.holds_key) {
     fail("S11", fmt::format("{} is not over and has lost its key {}", name_of(run), *run.row.key));
@@ -355,7 +377,8 @@ std::vector<store::Timer> Checks::expected_timers(const std::vector<store::Timer
     const journal::RunState& state = run.history.state();
     for (const Operation& operation : state.pending) {
       if (!is_timed(operation)) continue;
-      const TimerKind kind = operation.kind == RequestKind::sleep ? TimerKind::sleep : TimerKind::retry;
+      const TimerKind kind =
+          operation.kind == RequestKind::sleep ? TimerKind::sleep : TimerKind::retry;
       expected.push_back({key, kind, operation.op, operation.at});
     }
     if (run.row.status == Status::pending) {
@@ -363,9 +386,11 @@ std::vector<store::Timer> Checks::expected_timers(const std::vector<store::Timer
       const auto start = std::ranges::find_if(actual, [key](const store::Timer& timer) {
         return timer.run == key && timer.kind == TimerKind::start;
       });
-      expected.push_back({key, TimerKind::start, "", start == actual.end() ? TimePoint{} : start->due});
+      expected.push_back(
+          {key, TimerKind::start, "", start == actual.end() ? TimePoint{} : start->due});
     }
-    if (run.row.deadline && !run.missed_deadline) expected.push_back({key, TimerKind::deadline, "", *run.row.deadline});
+    if (run.row.deadline && !run.missed_deadline)
+      expected.push_back({key, TimerKind::deadline, "", *run.row.deadline});
     if (state.grace_until) expected.push_back({key, TimerKind::grace, "", *state.grace_until});
   }
   std::ranges::sort(expected, {}, [](const store::Timer& timer) {
@@ -380,13 +405,15 @@ void Checks::check_timers() {
   const std::vector<store::Timer> expected = expected_timers(actual);
   if (actual == expected) return;
   const auto [there, wanted] = std::ranges::mismatch(actual, expected);
-  const bool is_extra = wanted == expected.end() || (there != actual.end() && there->run < wanted->run);
+  const bool is_extra =
+      wanted == expected.end() || (there != actual.end() && there->run < wanted->run);
   const store::Timer& timer = is_extra ? *there : *wanted;
   const Known* run = find(timer.run);
-  fail("L1", fmt::format("{}: its timer (kind {}, operation {}) is {}",
-                         run == nullptr ? std::to_string(timer.run) : name_of(*run), static_cast<int>(timer.kind),
-                         timer.op.empty() ? "none" : timer.op,
-                         is_extra ? "there and nothing waits for it" : "missing, or at another time"));
+  fail("L1",
+       fmt::format("{}: its timer (kind {}, operation {}) is {}",
+                   run == nullptr ? std::to_string(timer.run) : name_of(*run),
+                   static_cast<int>(timer.kind), timer.op.empty() ? "none" : timer.op,
+                   is_extra ? "there and nothing waits for it" : "missing, or at another time"));
 }
 
 /// L1: whoever waits for another run is entered with it, or has its result in the inbox.
@@ -394,7 +421,8 @@ void Checks::check_waits() {
   std::set<std::pair<RunKey, std::string>> entered;
   for (const Waiter& waiter : mirror_.waiters()) {
     if (!open_.contains(waiter.run) || !open_.contains(waiter.target)) {
-      fail("L1", fmt::format("run key {} waits for {}, and one of them is over", waiter.run, waiter.target));
+      fail("L1", fmt::format("run key {} waits for {}, and one of them is over", waiter.run,
+                             waiter.target));
       return;
     }
     entered.emplace(waiter.run, waiter.op);
@@ -410,8 +438,8 @@ void Checks::check_waits() {
     const Known& run = runs_.at(key);
     for (const Operation& operation : run.history.state().pending) {
       if (!waits_for_run(operation) || entered.contains({key, operation.op})) continue;
-      fail("L1", fmt::format("{}: operation {} waits for run {}, and nothing will tell it", name_of(run),
-                             operation.op, operation.run_id));
+      fail("L1", fmt::format("{}: operation {} waits for run {}, and nothing will tell it",
+                             name_of(run), operation.op, operation.run_id));
       return;
     }
   }
@@ -422,25 +450,30 @@ void Checks::check_waits() {
 /// S3: the journal has asked for exactly this attempt, and its result is not recorded. S5: it is the only one.
 void Checks::body_handed_out(const engine::StepJob& job, bool in_flight) {
   const auto wrong = [&](std::string invariant, const std::string& what) {
-    fail(std::move(invariant), fmt::format("run {}: the body of step {} attempt {} {}", job.run_id, job.op, job.attempt, what));
+    fail(std::move(invariant), fmt::format("run {}: the body of step {} attempt {} {}", job.run_id,
+                                           job.op, job.attempt, what));
   };
   const auto found = runs_.find(job.run);
   if (found == runs_.end()) {
     const Known* gone = find(job.run);
-    const bool just_gone = fleeting_.contains(job.run) || (gone != nullptr && gone->ended_in == commit_);
+    const bool just_gone =
+        fleeting_.contains(job.run) || (gone != nullptr && gone->ended_in == commit_);
     return just_gone ? void() : wrong("S3", "begins for a run that is not there");
   }
   const Known& run = found->second;
   const History::Step* step = run.history.step(job.op);
   if (step == nullptr) return wrong("S3", "begins and was not asked for");
   if (step->settled) return wrong("S3", "begins although its result is recorded");
-  if (step->attempt != job.attempt) return wrong("S3", fmt::format("begins, attempt {} was asked for", step->attempt));
+  if (step->attempt != job.attempt)
+    return wrong("S3", fmt::format("begins, attempt {} was asked for", step->attempt));
   if (step->at_most_once && !step->begun) return wrong("S3", "begins before its begun entry");
   // Asked for and cancelled by one batch: it begins before anybody has heard of the cancel, and is asked to stop.
-  if (run.row.is_over() && run.ended_in != commit_) return wrong("S3", "begins although the run is over");
+  if (run.row.is_over() && run.ended_in != commit_)
+    return wrong("S3", "begins although the run is over");
   if (job.step_id != step_id(run, job.op)) return wrong("S5", "has the id " + job.step_id);
   const Outside::Step* outside = outside_.find(job.step_id);
-  if (outside != nullptr && outside->attempts.contains(job.attempt)) return wrong("S3", "begins a second time");
+  if (outside != nullptr && outside->attempts.contains(job.attempt))
+    return wrong("S3", "begins a second time");
   if (in_flight) wrong("S5", "begins while another attempt is under way");
 }
 
@@ -451,7 +484,8 @@ void Checks::everything() {
   for (const auto& [key, run] : runs_) {
     const auto row = rows.find(key);
     if (row == rows.end()) return fail("S6", name_of(run) + " was committed and is gone");
-    if (row->second != run.row) return fail("S6", name_of(run) + ": its row is not as it was committed");
+    if (row->second != run.row)
+      return fail("S6", name_of(run) + ": its row is not as it was committed");
   }
   if (rows.size() != runs_.size()) fail("S6", "there is a run that was never committed");
   const auto journals = mirror_.all_journals();

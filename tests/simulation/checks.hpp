@@ -35,7 +35,8 @@ struct Known {
 
 class Checks {
  public:
-  Checks(std::shared_ptr<store::sqlite::Database> database, const Outside& outside, int crashes_max);
+  Checks(std::shared_ptr<store::sqlite::Database> database, const Outside& outside,
+         int crashes_max);
 
   /// After every batch that was executed. `shown` is the latest time any clock has shown.
   void after_commit(TimePoint shown);

@@ -27,7 +27,8 @@ bool is_asleep(const Known& run) {
 }
 
 bool has_failed(const Known& run) {
-  return run.row.status == Status::failed || run.row.status == Status::dead || run.row.status == Status::diverged;
+  return run.row.status == Status::failed || run.row.status == Status::dead ||
+         run.row.status == Status::diverged;
 }
 
 bool has_entries(const Known& run) { return !run.history.entries().empty(); }
@@ -44,8 +45,10 @@ engine::Reply<T> Clients::reply(std::string call, std::function<void(const T&)> 
   const std::uint64_t number = ++calls_;
   trace_(fmt::format("call {}: {}", number, call));
   open_.emplace(number, call);
-  return [this, number, call = std::move(call), then = std::move(then)](std::variant<T, engine::Refusal> answer) {
-    if (open_.erase(number) == 0) checks_.fail("S6", fmt::format("call {} ({}) is answered twice", number, call));
+  return [this, number, call = std::move(call),
+          then = std::move(then)](std::variant<T, engine::Refusal> answer) {
+    if (open_.erase(number) == 0)
+      checks_.fail("S6", fmt::format("call {} ({}) is answered twice", number, call));
     ++answered_;
     if (const auto* refusal = std::get_if<engine::Refusal>(&answer)) {
       trace_(fmt::format("call {}: refused, {}", number, refusal->code));
@@ -63,7 +66,8 @@ void Clients::call(engine::Loop& loop, TimePoint now, bool may_start) {
   if (what >= 92) {
     if ((target = draw_target(any_run))) return watch(loop, *target);
   } else if (what >= 84) {
-    if ((target = draw_target(random_.one_in(4) ? any_run : is_asleep))) return wake(loop, now, *target);
+    if ((target = draw_target(random_.one_in(4) ? any_run : is_asleep)))
+      return wake(loop, now, *target);
   } else if (what >= 78) {
     if ((target = draw_target(has_entries))) return fork(loop, now, *target);
   } else if (what >= 70) {
@@ -71,7 +75,8 @@ void Clients::call(engine::Loop& loop, TimePoint now, bool may_start) {
       return retry(loop, now, *target, {.expected_version = draw_version(*target)});
     }
   } else if (what >= 60) {
-    if ((target = draw_target(random_.one_in(6) ? any_run : is_open))) return cancel(loop, now, *target);
+    if ((target = draw_target(random_.one_in(6) ? any_run : is_open)))
+      return cancel(loop, now, *target);
   }
   if (may_start) start(loop, now);
 }
@@ -107,10 +112,11 @@ std::optional<std::uint64_t> Clients::draw_version(const Target& target) {
 }
 
 void Clients::draw_policies(StartOptions& options) {
-  constexpr std::array on_running{OnRunning::attach, OnRunning::attach, OnRunning::attach, OnRunning::supersede,
-                                  OnRunning::reject};
-  constexpr std::array after_done{AfterDone::return_result, AfterDone::return_result, AfterDone::start_new,
-                                  AfterDone::start_new_if_failed, AfterDone::reject};
+  constexpr std::array on_running{OnRunning::attach, OnRunning::attach, OnRunning::attach,
+                                  OnRunning::supersede, OnRunning::reject};
+  constexpr std::array after_done{AfterDone::return_result, AfterDone::return_result,
+                                  AfterDone::start_new, AfterDone::start_new_if_failed,
+                                  AfterDone::reject};
   options.on_running = on_running[random_.below(on_running.size())];
   options.after_done = after_done[random_.below(after_done.size())];
   options.fingerprint = random_.one_in(8) ? Fingerprint::off : Fingerprint::on;
@@ -169,14 +175,16 @@ void Clients::start(engine::Loop& loop, TimePoint now) {
   Start start = draw_start();
   engine::StartInput input{start.workspace, start.workflow, start.input, {}, start.options};
   if (start.options.key || start.options.run_id) {
-    input.fingerprint = idempotency::start_fingerprint(start.workflow, value::canonical(start.input));
+    input.fingerprint =
+        idempotency::start_fingerprint(start.workflow, value::canonical(start.input));
   }
   const std::string name = fmt::format("start {}{} key={} id={} in {}", start.workflow, start.input,
-                                       start.options.key.value_or("-"), start.options.run_id.value_or("-"),
-                                       start.workspace);
+                                       start.options.key.value_or("-"),
+                                       start.options.run_id.value_or("-"), start.workspace);
   starts_.push_back(start);
   loop.start(std::move(input),
-             reply<engine::StartReply>(name, [this, start](const auto& started) { check_started(start, started); }),
+             reply<engine::StartReply>(
+                 name, [this, start](const auto& started) { check_started(start, started); }),
              now);
 }
 
@@ -187,14 +195,17 @@ void Clients::cancel(engine::Loop& loop, TimePoint now, const Target& target) {
     const Known* run = still(target);
     if (run == nullptr) return;
     const journal::RunState& state = run->history.state();
-    const bool told = run->row.is_over() || state.grace_until || checks_.has_cancel_in_inbox(run->key);
+    const bool told =
+        run->row.is_over() || state.grace_until || checks_.has_cancel_in_inbox(run->key);
     const bool cancelled = run->row.status == Status::cancelled || run->reopened_in != 0;
     if (options.grace ? !told : !cancelled) {
-      checks_.fail("S6", fmt::format("a cancel of run {} was answered, and there is no trace of it", target.id));
+      checks_.fail("S6", fmt::format("a cancel of run {} was answered, and there is no trace of it",
+                                     target.id));
     }
   };
   loop.cancel(target.workspace, target.id, options,
-              reply<std::monostate>(fmt::format("cancel {}{}", target.id, options.grace ? " with grace" : ""), then),
+              reply<std::monostate>(
+                  fmt::format("cancel {}{}", target.id, options.grace ? " with grace" : ""), then),
               now);
 }
 
@@ -207,10 +218,12 @@ void Clients::retry(engine::Loop& loop, TimePoint now, const Target& target, Run
   const auto then = [this, target, reopens](const std::monostate&) {
     const Known* run = still(target);
     if (run != nullptr && run->history.reopens() <= reopens) {
-      checks_.fail("S6", fmt::format("a retry of run {} was answered, and there is no trace of it", target.id));
+      checks_.fail("S6", fmt::format("a retry of run {} was answered, and there is no trace of it",
+                                     target.id));
     }
   };
-  loop.retry(target.workspace, target.id, options, reply<std::monostate>("retry " + target.id, then), now);
+  loop.retry(target.workspace, target.id, options,
+             reply<std::monostate>("retry " + target.id, then), now);
 }
 
 void Clients::fork(engine::Loop& loop, TimePoint now, const Target& target) {
@@ -233,11 +246,13 @@ void Clients::wake(engine::Loop& loop, TimePoint now, const Target& target) {
       return woken.second == count && (!expected || woken.first == *expected + 1);
     };
     if (std::ranges::none_of(run->history.woken(), matches)) {
-      checks_.fail(expected ? "S2" : "S6", fmt::format("{} sleeps of run {} were ended at version {}, says the answer", count,
-                                                       target.id, expected ? std::to_string(*expected) : "-"));
+      checks_.fail(expected ? "S2" : "S6",
+                   fmt::format("{} sleeps of run {} were ended at version {}, says the answer",
+                               count, target.id, expected ? std::to_string(*expected) : "-"));
     }
   };
-  loop.wake(target.workspace, target.id, {.expected_version = expected}, reply<int>("wake " + target.id, then), now);
+  loop.wake(target.workspace, target.id, {.expected_version = expected},
+            reply<int>("wake " + target.id, then), now);
 }
 
 void Clients::watch(engine::Loop& loop, const Target& target) {
@@ -245,9 +260,10 @@ void Clients::watch(engine::Loop& loop, const Target& target) {
     const Known* run = still(target);
     if (run == nullptr || run->reopened_in != 0) return;
     if (run->row.status != static_cast<Status>(end.status) || run->row.output != end.output) {
-      checks_.fail("S6", fmt::format("run {} was reported {} with \"{}\", it is {} with \"{}\"", target.id,
-                                     to_string(end.status), end.output,
-                                     to_string(static_cast<RunStatus>(run->row.status)), run->row.output));
+      checks_.fail(
+          "S6", fmt::format("run {} was reported {} with \"{}\", it is {} with \"{}\"", target.id,
+                            to_string(end.status), end.output,
+                            to_string(static_cast<RunStatus>(run->row.status)), run->row.output));
     }
   };
   loop.watch(target.workspace, target.id, reply<detail::RunEnd>("watch " + target.id, then));

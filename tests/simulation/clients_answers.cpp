@@ -19,7 +19,8 @@ void Clients::check_started(const Start& start, const engine::StartReply& reply)
   if (!reply.created) return check_attached(start, *run);
   if (run->row.workflow != start.workflow || run->row.input != start.input) {
     // Its id was taken over by a later command of the same batch.
-    if (!start.options.run_id) checks_.fail("S11", fmt::format("run {} is not what was started", reply.id));
+    if (!start.options.run_id)
+      checks_.fail("S11", fmt::format("run {} is not what was started", reply.id));
     return;
   }
   if (run->key_before && start.options.key) check_created(start, *run, *run->key_before, true);
@@ -38,43 +39,52 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
   const bool made_way = holder->row.status == Status::cancelled;
   if (was_open && options.on_running == OnRunning::supersede && made_way) return;
   if (!holder->row.is_over()) {
-    checks_.fail("S11", fmt::format("run {} was made while run {} has its key or id and is not over", run.id(), holder->id()));
+    checks_.fail("S11",
+                 fmt::format("run {} was made while run {} has its key or id and is not over",
+                             run.id(), holder->id()));
     return;
   }
   const auto& until = by_key ? holder->row.key_until : holder->row.keep_until;
   // Taken from the holder already: nobody knows any more how long it would have had it.
   if (!until || *until <= run.row.created_at) return;
   const bool allowed = options.after_done == AfterDone::start_new ||
-                       (options.after_done == AfterDone::start_new_if_failed && holder->row.status != Status::completed);
+                       (options.after_done == AfterDone::start_new_if_failed &&
+                        holder->row.status != Status::completed);
   if (!allowed && !ended_now) {
-    checks_.fail("S11", fmt::format("run {} was made although run {} still has its key or id", run.id(), holder->id()));
+    checks_.fail("S11", fmt::format("run {} was made although run {} still has its key or id",
+                                    run.id(), holder->id()));
   }
 }
 
 void Clients::check_attached(const Start& start, const Known& run) {
   const StartOptions& options = start.options;
-  if (run.made_in == checks_.commit() && options.run_id) return;  // another one that has the id since
+  if (run.made_in == checks_.commit() && options.run_id)
+    return;  // another one that has the id since
   const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input;
   if (run.row.workflow != start.workflow || !same_input) {
-    checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(), start.workflow,
-                                    start.input, run.row.workflow, run.row.input));
+    checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(),
+                                    start.workflow, start.input, run.row.workflow, run.row.input));
   }
-  if (!run.row.is_over() && options.on_running != OnRunning::attach && run.reopened_in != checks_.commit()) {
+  if (!run.row.is_over() && options.on_running != OnRunning::attach &&
+      run.reopened_in != checks_.commit()) {
     checks_.fail("S11", fmt::format("run {} was handed back against on_running", run.id()));
   }
-  const bool allowed = options.after_done == AfterDone::return_result ||
-                       (options.after_done == AfterDone::start_new_if_failed && run.row.status == Status::completed);
+  const bool allowed =
+      options.after_done == AfterDone::return_result ||
+      (options.after_done == AfterDone::start_new_if_failed && run.row.status == Status::completed);
   if (run.row.is_over() && !allowed && run.ended_in != checks_.commit()) {
     checks_.fail("S11", fmt::format("run {} was handed back against after_done", run.id()));
   }
 }
 
 void Clients::check_refused(const std::string& call, const engine::Refusal& refusal) {
-  constexpr std::array known{"STORE_UNAVAILABLE", "IDEMPOTENCY_CONFLICT", "RUN_ACTIVE",       "RUN_FINISHED",
-                             "RUN_NOT_FOUND",     "RUN_NOT_ACTIVE",       "CONCURRENCY_ERROR", "VALIDATION_ERROR",
-                             "WORKFLOW_NOT_FOUND", "ENGINE_STOPPED"};
+  constexpr std::array known{"STORE_UNAVAILABLE", "IDEMPOTENCY_CONFLICT", "RUN_ACTIVE",
+                             "RUN_FINISHED",      "RUN_NOT_FOUND",        "RUN_NOT_ACTIVE",
+                             "CONCURRENCY_ERROR", "VALIDATION_ERROR",     "WORKFLOW_NOT_FOUND",
+                             "ENGINE_STOPPED"};
   if (std::ranges::find(known, refusal.code) == known.end()) {
-    checks_.fail("S6", fmt::format("{} was refused with {}: {}", call, refusal.code, refusal.message));
+    checks_.fail("S6",
+                 fmt::format("{} was refused with {}: {}", call, refusal.code, refusal.message));
   }
 }
 

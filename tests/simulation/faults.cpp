@@ -8,10 +8,17 @@ namespace semel::sim {
 
 namespace {
 
-constexpr std::array<std::string_view, fault_count> fault_names{
-    "crash before commit", "crash after commit", "crash in recovery", "lands and fails",
-    "fails unlanded",      "stall",              "duplicate wake-up", "late wake-up",
-    "clock forward",       "clock backward",     "eviction"};
+constexpr std::array<std::string_view, fault_count> fault_names{"crash before commit",
+                                                                "crash after commit",
+                                                                "crash in recovery",
+                                                                "lands and fails",
+                                                                "fails unlanded",
+                                                                "stall",
+                                                                "duplicate wake-up",
+                                                                "late wake-up",
+                                                                "clock forward",
+                                                                "clock backward",
+                                                                "eviction"};
 
 /// A world uses up a million run keys or it does not ask for more; no simulated one lives that long.
 constexpr std::size_t reserve_keys = 1;
@@ -124,7 +131,9 @@ struct AddWakeups {
     answer.items.insert(answer.items.end(), again.begin(), again.end());
   }
 
-  void operator()(store::RunsFound& answer) const { answer.runs.insert(answer.runs.begin(), any()); }
+  void operator()(store::RunsFound& answer) const {
+    answer.runs.insert(answer.runs.begin(), any());
+  }
 
   template <class Other>
   void operator()(Other&) const {}
@@ -132,7 +141,8 @@ struct AddWakeups {
 
 }  // namespace
 
-void add_wakeups(std::span<store::Answer> answers, std::span<const store::RunKey> runs, base::SeededRandom& random) {
+void add_wakeups(std::span<store::Answer> answers, std::span<const store::RunKey> runs,
+                 base::SeededRandom& random) {
   if (runs.empty()) return;
   for (store::Answer& answer : answers) std::visit(AddWakeups{runs, random}, answer);
 }

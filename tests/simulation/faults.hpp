@@ -25,7 +25,7 @@ enum class Fault : std::uint8_t {
   late_wakeup,          ///< nobody looks at the clock when something is due
   clock_forward,
   clock_backward,
-  eviction,             ///< idle coroutines thrown out, to be rebuilt by replay
+  eviction,  ///< idle coroutines thrown out, to be rebuilt by replay
 };
 
 constexpr std::size_t fault_count = 11;
@@ -66,7 +66,7 @@ struct Profile {
   std::uint64_t late_tick = 0;
   std::uint64_t jump_forward = 0;
   std::uint64_t jump_back = 0;
-  std::uint64_t restart = 0;  ///< in order
+  std::uint64_t restart = 0;   ///< in order
   std::uint64_t redeploy = 0;  ///< of restarts: with other code, or a workflow that comes late
 
   // How the world's time is spent.
@@ -87,6 +87,7 @@ struct Profile {
 Profile draw_profile(base::SeededRandom& random);
 
 /// Wakes runs for nothing and tells everything twice, where that is an answer's to say.
-void add_wakeups(std::span<store::Answer> answers, std::span<const store::RunKey> runs, base::SeededRandom& random);
+void add_wakeups(std::span<store::Answer> answers, std::span<const store::RunKey> runs,
+                 base::SeededRandom& random);
 
 }  // namespace semel::sim

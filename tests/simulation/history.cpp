@@ -33,7 +33,8 @@ const History::Step* History::step(const std::string& op) const {
 
 std::optional<Violation> History::append(journal::Seq seq, TimePoint at, const std::string& bytes) {
   if (seq != entries_.size()) {
-    return broken("S1", fmt::format("an entry at position {}; the next is {}", seq, entries_.size()));
+    return broken("S1",
+                  fmt::format("an entry at position {}; the next is {}", seq, entries_.size()));
   }
   auto entry = journal::decode(bytes);
   if (!entry) return broken("S1", fmt::format("entry {}: {}", seq, entry.error().message));
@@ -106,8 +107,9 @@ std::optional<Violation> History::check_timer(const Arrival& arrival, TimePoint 
           : operation->kind == RequestKind::step && operation->phase == Operation::Phase::backoff;
   if (!has_timer) return broken("S10", "this operation has no timer");
   if (operation->at > at) {
-    return broken("S10", fmt::format("it is {} ms early",
-                                     std::chrono::duration_cast<Millis>(operation->at - at).count()));
+    return broken("S10",
+                  fmt::format("it is {} ms early",
+                              std::chrono::duration_cast<Millis>(operation->at - at).count()));
   }
   return std::nullopt;
 }

@@ -28,7 +28,8 @@ class History {
     bool failed = false;  ///< … by a failure, which a retry of the run takes back
     bool at_most_once = false;
     bool begun = false;  ///< at_most_once: the body may have run
-    std::uint32_t retries = 0;  ///< attempts after the first that the journal asked for, for whatever reason
+    std::uint32_t retries =
+        0;  ///< attempts after the first that the journal asked for, for whatever reason
   };
 
   /// Adds the next entry; says which rule it breaks.

@@ -81,51 +81,61 @@ std::string always(int n, Output output, const Evidence&) {
 
 using Wf = Workflows;
 
-const std::array all_kinds = std::to_array<Kind>({
-    {"chain", 10, add<&Wf::chain>, always<chain_result>},
-    {"flaky", 10, add<&Wf::flaky>, always<twice>},
-    {"hopeless", 5, add<&Wf::hopeless>, always<twice>, /*may_fail=*/true},
-    {"once", 8, add<&Wf::once>,
-     [](int n, Output output, const Evidence& evidence) {
-       return is_or_excused(output, 4 * n + 2, evidence.step_failed || evidence.step_unknown);
-     }},
-    {"timed", 6, add<&Wf::timed>,
-     [](int n, Output output, const Evidence& evidence) {
-       return is_or_excused(output, 4 * n + 2, evidence.step_failed);
-     }},
-    {"beating", 5, add<&Wf::beating>,
-     [](int n, Output output, const Evidence& evidence) {
-       return is_or_excused(output, 2 * n + 1, evidence.step_failed);
-     }},
-    {"sleeper", 6, add<&Wf::sleeper>,
-     [](int n, Output output, const Evidence&) { return is(output, n * 10 + 2); }},
-    {"graceful", 5, add<&Wf::graceful>,
-     [](int n, Output output, const Evidence&) { return is(output, n); }},
-    {"fan", 6, add<&Wf::fan>, always<fan_result>},
-    {"brittle", 5, add<&Wf::brittle>,
-     [](int n, Output output, const Evidence&) { return is(output, 2 * n + 1); }},
-    {"verdicts", 5, add<&Wf::verdicts>,
-     [](int, Output output, const Evidence&) { return is(output, 112); }},
-    {"racing", 6, add<&Wf::racing>, judge_racing},
-    {"background", 5, add<&Wf::background>,
-     [](int n, Output output, const Evidence&) { return is(output, chain_result(n) + 2 * n + 1); }},
-    {"saga", 6, add<&Wf::saga>, judge_saga},
-    {"parent", 8, add<&Wf::parent>,
-     [](int n, Output output, const Evidence& evidence) {
-       return is_or_excused(output, parent_result(n), evidence.other_failed);
-     }},
-    {"family", 5, add<&Wf::family>,
-     [](int n, Output output, const Evidence& evidence) {
-       // A grandchild that fails makes its parent return -1, which is no failure.
-       if (output == std::to_string(family_result(n) - parent_result(n) - 1)) return std::string{};
-       return is_or_excused(output, family_result(n), evidence.other_failed);
-     }},
-    {"patient", 5, add<&Wf::patient>, judge_patient},
-    {"poison", 1, add<&Wf::poison>,
-     [](int n, Output output, const Evidence&) { return is(output, n); }, /*may_fail=*/false,
-     /*surely_ends=*/false},
-    {"drifting", 3, add<&Wf::drifting>, always<twice>, /*may_fail=*/false, /*surely_ends=*/false},
-});
+const std::array
+    all_kinds =
+        std::
+            to_array<Kind>(
+                {
+                    {"chain", 10, add<&Wf::chain>, always<chain_result>},
+                    {"flaky", 10, add<&Wf::flaky>, always<twice>},
+                    {"hopeless", 5, add<&Wf::hopeless>, always<twice>, /*may_fail=*/true},
+                    {"once", 8, add<&Wf::once>,
+                     [](int n, Output output, const Evidence& evidence) {
+                       return is_or_excused(output, 4 * n + 2,
+                                            evidence.step_failed || evidence.step_unknown);
+                     }},
+                    {"timed", 6, add<&Wf::timed>,
+                     [](int n, Output output, const Evidence& evidence) {
+                       return is_or_excused(output, 4 * n + 2, evidence.step_failed);
+                     }},
+                    {"beating", 5, add<&Wf::beating>,
+                     [](int n, Output output, const Evidence& evidence) {
+                       return is_or_excused(output, 2 * n + 1, evidence.step_failed);
+                     }},
+                    {"sleeper", 6, add<&Wf::sleeper>,
+                     [](int n, Output output, const Evidence&) { return is(output, n * 10 + 2); }},
+                    {"graceful", 5, add<&Wf::graceful>,
+                     [](int n, Output output, const Evidence&) { return is(output, n); }},
+                    {"fan", 6, add<&Wf::fan>, always<fan_result>},
+                    {"brittle", 5, add<&Wf::brittle>,
+                     [](int n, Output output, const Evidence&) { return is(output, 2 * n + 1); }},
+                    {"verdicts", 5, add<&Wf::verdicts>,
+                     [](int, Output output, const Evidence&) { return is(output, 112); }},
+                    {"racing", 6, add<&Wf::racing>, judge_racing},
+                    {"background", 5, add<&Wf::background>,
+                     [](int n, Output output, const Evidence&) {
+                       return is(output, chain_result(n) + 2 * n + 1);
+                     }},
+                    {"saga", 6, add<&Wf::saga>, judge_saga},
+                    {"parent", 8, add<&Wf::parent>,
+                     [](int n, Output output, const Evidence& evidence) {
+                       return is_or_excused(output, parent_result(n), evidence.other_failed);
+                     }},
+                    {"family", 5, add<&Wf::family>,
+                     [](int n, Output output, const Evidence& evidence) {
+                       // A grandchild that fails makes its parent return -1, which is no failure.
+                       if (output == std::to_string(family_result(n) - parent_result(n) - 1))
+                         return std::string{};
+                       return is_or_excused(output, family_result(n), evidence.other_failed);
+                     }},
+                    {"patient", 5, add<&Wf::patient>, judge_patient},
+                    {"poison", 1, add<&Wf::poison>,
+                     [](int n, Output output, const Evidence&) { return is(output, n); },
+                     /*may_fail=*/false,
+                     /*surely_ends=*/false},
+                    {"drifting", 3, add<&Wf::drifting>, always<twice>, /*may_fail=*/false,
+                     /*surely_ends=*/false},
+                });
 
 }  // namespace
 

@@ -65,7 +65,8 @@ Mirror::Mirror(std::shared_ptr<store::sqlite::Database> database)
 
 Mirror::~Mirror() { sqlite3_update_hook(database_.handle(), nullptr, nullptr); }
 
-void Mirror::touched(void* self, int operation, const char*, const char* table, sqlite3_int64 rowid) {
+void Mirror::touched(void* self, int operation, const char*, const char* table,
+                     sqlite3_int64 rowid) {
   Mirror& mirror = *static_cast<Mirror*>(self);
   const std::string_view name = table;
   if (name == "semel_run") {

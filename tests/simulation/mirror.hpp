@@ -80,18 +80,18 @@ class Mirror {
   };
 
   struct Changes {
-    std::vector<NewEntry> entries;                     ///< in the order they were written
-    std::map<RunKey, std::optional<Row>> runs;         ///< touched; none: gone
+    std::vector<NewEntry> entries;              ///< in the order they were written
+    std::map<RunKey, std::optional<Row>> runs;  ///< touched; none: gone
     std::map<RunKey, Removed> removed;
-    std::vector<std::string> rewritten;                ///< entries that were changed in place
+    std::vector<std::string> rewritten;  ///< entries that were changed in place
   };
 
   /// What changed since the last call.
   Changes take_changes();
 
-  std::vector<store::Timer> timers();    ///< by run, kind, op
-  std::vector<Waiter> waiters();         ///< by run, op
-  std::vector<InboxRow> inbox();         ///< by run, item
+  std::vector<store::Timer> timers();  ///< by run, kind, op
+  std::vector<Waiter> waiters();       ///< by run, op
+  std::vector<InboxRow> inbox();       ///< by run, item
   std::map<RunKey, Row> all_runs();
   /// Also of runs that are gone and not swept yet.
   std::map<RunKey, std::vector<std::string>> all_journals();

@@ -79,6 +79,7 @@ class Outside {
 
   /// Where the Task body of this step stands suspended; forgotten by asking.
   std::coroutine_handle<> take_paused(const std::string& step_id);
+
   void forget_paused() { paused_.clear(); }
 
   /// A body has killed the process since the last time this was asked.

@@ -39,8 +39,10 @@ TEST_CASE("whatever goes wrong, the invariants hold and every run comes to its r
       FAIL_CHECK(report.text() << "\nreplay: SEMEL_SEED=" << seed << " SEMEL_TRACE=1");
       continue;
     }
-    CHECK_MESSAGE(report.commits >= 200, "seed " << seed << " had " << report.commits << " commits");
-    CHECK_MESSAGE(report.faults.total() >= 5, "seed " << seed << " had " << report.faults.total() << " faults");
+    CHECK_MESSAGE(report.commits >= 200,
+                  "seed " << seed << " had " << report.commits << " commits");
+    CHECK_MESSAGE(report.faults.total() >= 5,
+                  "seed " << seed << " had " << report.faults.total() << " faults");
     faults.add(report.faults);
     commits += report.commits;
     crashes += report.crashes;
@@ -49,9 +51,11 @@ TEST_CASE("whatever goes wrong, the invariants hold and every run comes to its r
   }
 
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  fmt::print("{} seeds in {:.1f} s ({:.0f} a minute): {} commits, {} faults, {} crashes, {} bodies, {} of them late\n{}\n",
-             count, took.count(), 60 * static_cast<double>(count) / took.count(), commits, faults.total(), crashes,
-             bodies, late_bodies, faults.table());
+  fmt::print(
+      "{} seeds in {:.1f} s ({:.0f} a minute): {} commits, {} faults, {} crashes, {} bodies, {} of "
+      "them late\n{}\n",
+      count, took.count(), 60 * static_cast<double>(count) / took.count(), commits, faults.total(),
+      crashes, bodies, late_bodies, faults.table());
   if (count >= seeds_in_ci) {
     for (const std::string& name : faults.missing()) FAIL_CHECK("never happened: " << name);
   }

@@ -8,8 +8,7 @@ namespace {
 
 const StepOptions quick{.retry = {.attempts = 4, .initial = 200ms, .factor = 2, .max = 2s}};
 const StepOptions single{.retry = {.attempts = 1}};
-const StepOptions short_lived{.retry = {.attempts = 3, .initial = 100ms, .max = 1s},
-                              .timeout = 2s};
+const StepOptions short_lived{.retry = {.attempts = 3, .initial = 100ms, .max = 1s}, .timeout = 2s};
 const StepOptions kept_alive{.retry = {.attempts = 3, .initial = 100ms, .max = 1s}, .timeout = 3s};
 const StepOptions never_twice{.mode = StepMode::at_most_once};
 
@@ -110,9 +109,8 @@ Workflow<int> Workflows::graceful(int n) {
 }
 
 Workflow<int> Workflows::fan(int n) {
-  const auto [a, b, c, d] =
-      co_await all(step("left", work(outside_), n), chain(n), step("right", slow_work(outside_), n),
-                   sleep(Millis{300}));
+  const auto [a, b, c, d] = co_await all(step("left", work(outside_), n), chain(n),
+                                         step("right", slow_work(outside_), n), sleep(Millis{300}));
   std::vector<Op<int>> many;
   for (int i = 0; i < 2 + n % 3; ++i) many.push_back(step("one of many", work(outside_), i));
   int sum = a + b + c;
@@ -197,12 +195,10 @@ Workflow<int> Workflows::parent(int n) {
 
 Workflow<int> Workflows::family(int n) {
   const std::string key = "leaf-" + std::to_string(n % 2);
-  const auto [leaf, twin, grown, failing] =
-      co_await all_settled(child({.key = key}, &Workflows::chain, n % 2),
-                           child({.key = key, .after_done = AfterDone::start_new_if_failed},
-                                 &Workflows::chain, n % 2),
-                           child({.delay = Millis{200 * n}}, &Workflows::parent, n),
-                           child(&Workflows::brittle, n));
+  const auto [leaf, twin, grown, failing] = co_await all_settled(
+      child({.key = key}, &Workflows::chain, n % 2),
+      child({.key = key, .after_done = AfterDone::start_new_if_failed}, &Workflows::chain, n % 2),
+      child({.delay = Millis{200 * n}}, &Workflows::parent, n), child(&Workflows::brittle, n));
   co_return leaf.ok() && twin.ok() && grown.ok() && failing.ok()
       ? leaf.value() + twin.value() + grown.value() + failing.value()
       : -1;

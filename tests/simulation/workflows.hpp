@@ -16,14 +16,14 @@ class Workflows {
   explicit Workflows(Outside& outside) : outside_(outside) {}
 
   // In a row.
-  Workflow<int> chain(int n);      ///< steps, blocking and Task
-  Workflow<int> flaky(int n);      ///< retries that succeed in the end
-  Workflow<int> hopeless(int n);   ///< fails, and completes after an operator's retries
-  Workflow<int> once(int n);       ///< at_most_once
-  Workflow<int> timed(int n);      ///< time-outs
-  Workflow<int> beating(int n);    ///< heartbeats and progress
-  Workflow<int> sleeper(int n);    ///< sleeps, now, uuid, random, version, attributes, emits
-  Workflow<int> graceful(int n);   ///< cleans up when it is cancelled
+  Workflow<int> chain(int n);     ///< steps, blocking and Task
+  Workflow<int> flaky(int n);     ///< retries that succeed in the end
+  Workflow<int> hopeless(int n);  ///< fails, and completes after an operator's retries
+  Workflow<int> once(int n);      ///< at_most_once
+  Workflow<int> timed(int n);     ///< time-outs
+  Workflow<int> beating(int n);   ///< heartbeats and progress
+  Workflow<int> sleeper(int n);   ///< sleeps, now, uuid, random, version, attributes, emits
+  Workflow<int> graceful(int n);  ///< cleans up when it is cancelled
 
   // Side by side.
   Workflow<int> fan(int n);                  ///< all: tuple and vector, steps and branches
@@ -34,9 +34,9 @@ class Workflows {
   Workflow<int> saga(int n);
 
   // Among others.
-  Workflow<int> parent(int n);                    ///< child, spawn, result_of
-  Workflow<int> family(int n);                    ///< keyed children, grandchildren, one that fails
-  Workflow<int> patient(std::string id, int n);   ///< waits for a run somebody else started
+  Workflow<int> parent(int n);                   ///< child, spawn, result_of
+  Workflow<int> family(int n);                   ///< keyed children, grandchildren, one that fails
+  Workflow<int> patient(std::string id, int n);  ///< waits for a run somebody else started
 
   // Trouble by design.
   Workflow<int> poison(int n);    ///< kills its process

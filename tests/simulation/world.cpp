@@ -41,7 +41,8 @@ std::uint64_t digest_of(const std::map<RunKey, Known>& runs) {
 
 std::string Report::text() const {
   if (!violation) return fmt::format("seed {}: fine", seed);
-  return fmt::format("seed {}, commit {}: {}: {}", seed, at_commit, violation->invariant, violation->message);
+  return fmt::format("seed {}, commit {}: {}: {}", seed, at_commit, violation->invariant,
+                     violation->message);
 }
 
 World::World(std::uint64_t seed, Sabotage* sabotage, bool tracing)
@@ -55,7 +56,8 @@ World::World(std::uint64_t seed, Sabotage* sabotage, bool tracing)
       database_(store::make_memory_database()),
       outside_(random_),
       checks_(database_, outside_, crashes_max),
-      clients_(checks_, random_, profile_.has_poison, [this](const std::string& line) { trace("{}", line); }) {}
+      clients_(checks_, random_, profile_.has_poison,
+               [this](const std::string& line) { trace("{}", line); }) {}
 
 World::~World() {
   flights_.clear();
@@ -70,7 +72,8 @@ void World::print(const std::string& line) const {
 Report World::run() {
   open();
   const std::uint64_t commits_wanted = commits_min + random_.below(60);
-  while ((commits_ < commits_wanted || faults_.total() < faults_min) && turns_ < turns_max && !checks_.violation()) {
+  while ((commits_ < commits_wanted || faults_.total() < faults_min) && turns_ < turns_max &&
+         !checks_.violation()) {
     turn();
   }
   if (!checks_.violation() && turns_ == turns_max) checks_.fail("L1", "the world stands still");
@@ -129,7 +132,8 @@ void World::open() {
   options.check_replay = profile_.check_replay;
   options.crashes_max = crashes_max;
   process_random_ = std::make_unique<base::SeededRandom>(random_.next());
-  loop_ = std::make_unique<engine::Loop>(*registry_, *process_random_, static_cast<engine::Host&>(*this), options);
+  loop_ = std::make_unique<engine::Loop>(*registry_, *process_random_,
+                                         static_cast<engine::Host&>(*this), options);
   evictions_ = 0;
   trace("open{}", missing_workflow_.empty() ? "" : " without " + missing_workflow_);
   loop_->open(shown());
@@ -156,7 +160,8 @@ void World::crash() {
   stalled_until_ = {};
   if (sabotage_ != nullptr) sabotage_->crashed(*database_);
   checks_.everything();
-  if (!calm_) set_clock(now_ + std::chrono::milliseconds{random_.below(random_.one_in(4) ? 60'000 : 1000)});
+  if (!calm_)
+    set_clock(now_ + std::chrono::milliseconds{random_.below(random_.one_in(4) ? 60'000 : 1000)});
   crash_in_.reset();
   if (chance(profile_.crash_again)) crash_in_ = random_.below(16);
   open();
@@ -225,7 +230,8 @@ void World::calm_down() {
   TimePoint last = now_ + calm_max;
   for (std::uint64_t i = 0; i < calm_turns_max && !checks_.violation(); ++i) {
     if (settle_one() || operate()) continue;
-    const bool all_over = std::ranges::all_of(checks_.runs(), [](const auto& run) { return !run.second.row.is_driven(); });
+    const bool all_over = std::ranges::all_of(
+        checks_.runs(), [](const auto& run) { return !run.second.row.is_driven(); });
     if (all_over && clients_.open().empty()) return;
     if (now_ > last) break;
     pass_time();
@@ -233,11 +239,13 @@ void World::calm_down() {
   if (checks_.violation()) return;
   for (const auto& [key, run] : checks_.runs()) {
     if (!run.row.is_driven()) continue;
-    return checks_.fail("L1", fmt::format("run {} ({}) is still {} long after the faults stopped", run.id(), run.row.workflow,
-                                          to_string(static_cast<RunStatus>(run.row.status))));
+    return checks_.fail(
+        "L1", fmt::format("run {} ({}) is still {} long after the faults stopped", run.id(),
+                          run.row.workflow, to_string(static_cast<RunStatus>(run.row.status))));
   }
   if (!clients_.open().empty()) {
-    checks_.fail("L1", fmt::format("a call was never answered: {}", clients_.open().begin()->second));
+    checks_.fail("L1",
+                 fmt::format("a call was never answered: {}", clients_.open().begin()->second));
   }
 }
 
@@ -266,21 +274,22 @@ void World::judge() {
 
 void World::judge_run(const Known& run) {
   const auto wrong = [&](const std::string& what) {
-    checks_.fail("result", fmt::format("run {} ({}{}): {}", run.id(), run.row.workflow, run.row.input, what));
+    checks_.fail("result",
+                 fmt::format("run {} ({}{}): {}", run.id(), run.row.workflow, run.row.input, what));
   };
   const Kind* kind = find_kind(run.row.workflow);
   const auto failure = journal::decode_failure(run.row.failure);
   const std::string code = failure ? failure->code : "";
   switch (run.row.status) {
     case Status::completed: {
-      const Evidence evidence{
-          .step_failed = run.history.has_step_failed(),
-          .step_unknown = run.history.has_unknown_step(),
-          .other_failed = run.history.has_other_failed(),
-          .first_effect = [&](std::string_view op) {
-            const Outside::Step* step = outside_.find(step_id(run, std::string(op)));
-            return step == nullptr ? 0 : step->first_effect;
-          }};
+      const Evidence evidence{.step_failed = run.history.has_step_failed(),
+                              .step_unknown = run.history.has_unknown_step(),
+                              .other_failed = run.history.has_other_failed(),
+                              .first_effect = [&](std::string_view op) {
+                                const Outside::Step* step =
+                                    outside_.find(step_id(run, std::string(op)));
+                                return step == nullptr ? 0 : step->first_effect;
+                              }};
       const std::size_t comma = run.row.input.rfind(',');
       const int n = std::stoi(run.row.input.substr(comma == std::string::npos ? 1 : comma + 1));
       if (std::string what = kind->judge(n, run.row.output, evidence); !what.empty()) wrong(what);
@@ -291,7 +300,8 @@ void World::judge_run(const Known& run) {
       const bool by_deadline = code == "DEADLINE_EXCEEDED" && run.row.deadline;
       // A fork has the failures of the run it was taken from, and a body that knows nothing of them.
       const bool by_step = code == "STEP_FAILED" && (kind->may_fail || run.history.is_fork());
-      if (!by_limit && !by_deadline && !by_step) wrong("it failed: " + code + " " + failure->message);
+      if (!by_limit && !by_deadline && !by_step)
+        wrong("it failed: " + code + " " + failure->message);
       break;
     }
     case Status::cancelled: {
@@ -300,7 +310,8 @@ void World::judge_run(const Known& run) {
       const bool superseded = failure && failure->message.starts_with("superseded");
       const Known* parent = run.row.parent ? checks_.find(*run.row.parent) : nullptr;
       const bool with_parent = parent != nullptr && parent->row.status == Status::cancelled;
-      if (!run.cancel_asked && !superseded && !with_parent && !by_copy) wrong("nobody cancelled it");
+      if (!run.cancel_asked && !superseded && !with_parent && !by_copy)
+        wrong("nobody cancelled it");
       break;
     }
     case Status::dead:
@@ -321,8 +332,9 @@ void World::judge_steps(const Known& run) {
     const Outside::Step* outside = outside_.find(step_id(run, op));
     const int begun = outside == nullptr ? 0 : outside->begun;
     if (begun > 1 + static_cast<int>(step.retries)) {
-      checks_.fail("S5", fmt::format("run {}: step {} began {} times, the journal knows of {} retries", run.id(), op,
-                                     begun, step.retries));
+      checks_.fail("S5",
+                   fmt::format("run {}: step {} began {} times, the journal knows of {} retries",
+                               run.id(), op, begun, step.retries));
     }
   }
 }

@@ -34,8 +34,9 @@ struct Report {
   std::uint64_t turns = 0;
   std::uint64_t runs = 0;
   std::uint64_t bodies = 0;
-  std::uint64_t late_bodies = 0;  ///< begun after their step had settled: their process was slow (S3's exception)
-  std::uint64_t digest = 0;       ///< over everything that was written
+  std::uint64_t late_bodies =
+      0;  ///< begun after their step had settled: their process was slow (S3's exception)
+  std::uint64_t digest = 0;  ///< over everything that was written
   FaultCounts faults;
 
   /// "seed 7, commit 123: S3: run …"
@@ -103,10 +104,12 @@ class World final : engine::Host {
   void jump();
   std::optional<Fault> draw_fate();
   std::vector<std::size_t> bodies(bool (*wanted)(const Flight& flight, TimePoint now)) const;
+
   bool is_stalled() const { return now_ < stalled_until_ && turns_ < stalled_until_turn_; }
 
   void set_clock(TimePoint now);
   void note(Fault fault);
+
   bool chance(std::uint64_t one_in) { return !calm_ && one_in != 0 && random_.one_in(one_in); }
 
   template <class... A>

@@ -11,8 +11,10 @@ using namespace std::chrono_literals;
 namespace {
 
 bool writes(const store::Command& command) {
-  return !std::holds_alternative<store::LoadRun>(command) && !std::holds_alternative<store::ReadInbox>(command) &&
-         !std::holds_alternative<store::FindDue>(command) && !std::holds_alternative<store::FindWork>(command) &&
+  return !std::holds_alternative<store::LoadRun>(command) &&
+         !std::holds_alternative<store::ReadInbox>(command) &&
+         !std::holds_alternative<store::FindDue>(command) &&
+         !std::holds_alternative<store::FindWork>(command) &&
          !std::holds_alternative<store::FindRun>(command);
 }
 
@@ -47,9 +49,13 @@ std::string describe(const store::Command& command) {
 
 bool can_begin(const Flight& flight, TimePoint) { return !flight.has_begun(); }
 
-bool can_go_on(const Flight& flight, TimePoint now) { return flight.has_begun() && flight.ready_at <= now; }
+bool can_go_on(const Flight& flight, TimePoint now) {
+  return flight.has_begun() && flight.ready_at <= now;
+}
 
-base::Fault unknown_outcome() { return {base::Errc::unavailable, "simulated: nobody knows whether it happened"}; }
+base::Fault unknown_outcome() {
+  return {base::Errc::unavailable, "simulated: nobody knows whether it happened"};
+}
 
 }  // namespace
 
@@ -79,14 +85,17 @@ void World::turn() {
     unsigned weight;
     void (World::*act)();
   };
+
   std::vector<Choice> choices;
   const auto offer = [&](bool possible, unsigned weight, void (World::*act)()) {
     if (possible) choices.push_back({weight, act});
   };
   offer(true, checks_.open_runs() < profile_.runs_max ? profile_.calls_weight : 1, &World::call);
   offer(!batch_ && loop_->has_batch(), profile_.batches_weight, &World::take_batch);
-  offer(batch_ && !batch_->answers && !is_stalled(), profile_.batches_weight, &World::execute_batch);
-  offer(batch_ && batch_->answers && !is_stalled(), profile_.batches_weight, &World::deliver_answers);
+  offer(batch_ && !batch_->answers && !is_stalled(), profile_.batches_weight,
+        &World::execute_batch);
+  offer(batch_ && batch_->answers && !is_stalled(), profile_.batches_weight,
+        &World::deliver_answers);
   offer(!batch_ && loop_->is_store_lost(), profile_.batches_weight, &World::reopen_store);
   offer(!bodies(can_begin).empty(), profile_.bodies_weight, &World::begin_body);
   offer(!bodies(can_go_on).empty(), profile_.bodies_weight, &World::go_on_with_body);
@@ -139,7 +148,8 @@ void World::add_missing_workflow() {
 void World::take_batch() {
   batch_.emplace(Outstanding{loop_->take_batch(), std::nullopt});
   if (tracing_) {
-    for (const store::Command& command : batch_->batch.commands) trace("batch: {}", describe(command));
+    for (const store::Command& command : batch_->batch.commands)
+      trace("batch: {}", describe(command));
   }
   for (const Fault fault : std::exchange(unmet_, {})) faults_.add(fault, batch_->batch.commands);
   if (chance(profile_.stall)) {
@@ -176,9 +186,11 @@ void World::execute_batch() {
       const auto* cancel = std::get_if<store::CancelRun>(&command);
       if (cancel != nullptr) checks_.cancel_asked(cancel->workspace, cancel->id);
     }
-    if (!*batch_->answers) checks_.fail("store", "a batch was refused: " + batch_->answers->error().message);
+    if (!*batch_->answers)
+      checks_.fail("store", "a batch was refused: " + batch_->answers->error().message);
   }
-  if (fate == Fault::crash_before_commit || fate == Fault::crash_after_commit || fate == Fault::crash_in_recovery) {
+  if (fate == Fault::crash_before_commit || fate == Fault::crash_after_commit ||
+      fate == Fault::crash_in_recovery) {
     return crash();
   }
   if (fate == Fault::fails_unlanded || fate == Fault::lands_and_fails) {
@@ -229,7 +241,8 @@ void World::begin_body() {
     if (attempt.timeout) {
       // Where the clock has jumped back it may have timed out already; then the heartbeat counts for nothing.
       const TimePoint moved = now_ + *attempt.timeout;
-      attempt.deadline = latest_shown_ < attempt.deadline ? moved : std::min(moved, attempt.deadline);
+      attempt.deadline =
+          latest_shown_ < attempt.deadline ? moved : std::min(moved, attempt.deadline);
     }
     trace("heartbeat {} {} {}", beating.run_id, beating.op, progress);
     loop_->heartbeat(beating.run, beating.op, beating.attempt, std::move(progress), shown());
@@ -251,7 +264,8 @@ void World::deliver_result(std::size_t index) {
   const std::unique_ptr<Flight> flight = std::move(flights_[index]);
   flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(index));
   const engine::StepJob& job = flight->job();
-  const std::uint32_t attempt = sabotage_ == nullptr ? job.attempt : sabotage_->attempt(job.attempt);
+  const std::uint32_t attempt =
+      sabotage_ == nullptr ? job.attempt : sabotage_->attempt(job.attempt);
   Result result{job.run, job.op, attempt, flight->take_outcome()};
   trace("result {} {} attempt {}: {}", job.run_id, job.op, attempt,
         result.outcome.failure ? result.outcome.failure->message : result.outcome.value);
@@ -264,9 +278,11 @@ void World::repeat_result() {
   const Result again = delivered_[random_.below(delivered_.size())];
   // While that very attempt is under way once more it would not be a repetition but a forgery.
   const bool is_under_way = std::ranges::any_of(flights_, [&](const auto& flight) {
-    return flight->job().run == again.run && flight->job().op == again.op && flight->job().attempt == again.attempt;
+    return flight->job().run == again.run && flight->job().op == again.op &&
+           flight->job().attempt == again.attempt;
   });
-  if (!is_under_way) loop_->step_finished(again.run, again.op, again.attempt, again.outcome, shown());
+  if (!is_under_way)
+    loop_->step_finished(again.run, again.op, again.attempt, again.outcome, shown());
 }
 
 // ---------------------------------------------------------------------------------------------- time
@@ -275,7 +291,8 @@ void World::repeat_result() {
 void World::pass_time() {
   std::optional<TimePoint> next = loop_->next_tick();
   for (const auto& flight : flights_) {
-    if (flight->has_begun() && flight->ready_at > now_ && (!next || flight->ready_at < *next)) next = flight->ready_at;
+    if (flight->has_begun() && flight->ready_at > now_ && (!next || flight->ready_at < *next))
+      next = flight->ready_at;
   }
   TimePoint target = next.value_or(now_ + 1s);
   if (!calm_ && random_.one_in(4)) target = now_ + Millis{random_.below(3000)};

@@ -61,7 +61,7 @@ class Database {
 
   struct Options {
     std::chrono::milliseconds busy_timeout{5000};
-    std::int64_t cache_kib = 32 * 1024;
+    std::int64_t cache_kib = std::int64_t{32} * 1024;
     const char* vfs = nullptr;  ///< tests put faults between SQLite and the disk
   };
 

@@ -19,7 +19,7 @@ struct SqliteOptions {
   std::string path;  ///< of the file; empty: in memory
   std::chrono::milliseconds busy_timeout{
       5000};  ///< for a foreign program that holds SQLite's write lock
-  std::int64_t cache_kib = 32 * 1024;
+  std::int64_t cache_kib = std::int64_t{32} * 1024;
   /// Pages in the write-ahead log from which a commit is followed by a checkpoint: 16 MiB. Fewer means more syncs of the
   /// database file, more means longer pauses and a longer recovery.
   int checkpoint_pages = 4000;
