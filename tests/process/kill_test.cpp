@@ -267,7 +267,7 @@ TEST_CASE(
       "and retried",
       seed, kills, early, seconds(begun, killed), seconds(killed, finished), books.acks.size(),
       verdict.runs, verdict.steps, verdict.attempts, verdict.attempts_lost,
-      verdict.outcomes_unknown));
+      verdict.outcomes_unknown, books.dead.size()));
 }
 
 }  // namespace
