@@ -233,6 +233,17 @@ TEST_CASE("when the grace is over the run is cancelled as it is") {
   CHECK(test.careful.said.size() == 3);
 }
 
+TEST_CASE("a grace that ended while the process was down ends the run when it is back") {
+  CarefulRun test{{.cleanups = 1000}};
+  test.run->cancel({.grace = 25s});
+  test.engine.advance(15s);
+
+  test.engine.crash();
+  test.engine.advance(10s);
+
+  CHECK(test.run->status() == RunStatus::cancelled);
+}
+
 TEST_CASE("a second cancel can shorten the grace and never lengthens it") {
   struct Case {
     Millis second;

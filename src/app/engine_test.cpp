@@ -136,6 +136,56 @@ TEST_CASE("stop waits for the bodies under way and writes their results") {
   CHECK(shop.charges == 1);
 }
 
+TEST_CASE("stop does not wait for a body that waits for a run; its attempt is made again") {
+  struct Waits {
+    std::latch begun{2};
+    std::atomic<int> attempts = 0;
+
+    Workflow<int> blocking(std::string id) {
+      co_return co_await step("wait", {.retry = {.attempts = 1}},
+                              [this, id](const StepContext& step) {
+                                if (++attempts <= 2) begun.count_down();
+                                return step.client().run(id).result<int>();
+                              });
+    }
+
+    Workflow<int> task(std::string id) {
+      co_return co_await step("wait", {.retry = {.attempts = 1}},
+                              [this, id](StepContext step) -> Task<int> {
+                                if (++attempts <= 2) begun.count_down();
+                                co_return co_await step.client().run(id).result_async<int>();
+                              });
+    }
+  } waits;
+
+  TemporaryDirectory directory;
+  Shop shop;
+  const auto add_all = [&](Engine& engine) {
+    engine.add("fulfil", &Shop::fulfil, &shop);
+    engine.add("blocking", &Waits::blocking, &waits);
+    engine.add("task", &Waits::task, &waits);
+    engine.start_workers();
+  };
+  {
+    Engine engine{directory.url()};
+    add_all(engine);
+    engine.start({.run_id = "other"}, &Shop::fulfil, 7);
+    engine.start({.run_id = "blocking"}, &Waits::blocking, "other");
+    engine.start({.run_id = "task"}, &Waits::task, "other");
+    waits.begun.wait();
+    engine.stop();
+    CHECK(engine.run("blocking").status() == RunStatus::running);
+  }
+
+  Engine engine{directory.url()};
+  add_all(engine);
+  Run other = engine.run("other");
+  while (other.wake() == 0) std::this_thread::yield();
+
+  CHECK(engine.run("blocking").result<int>() == 7);
+  CHECK(engine.run("task").result<int>() == 7);
+}
+
 TEST_CASE("stopping is no crash: nothing is counted against a run") {
   TemporaryDirectory directory;
 

@@ -28,6 +28,8 @@ Loop::~Loop() {
   bodies_.for_each([](Body& body) {
     if (body.run->frame) body.run->frame->bodies_in_flight = 0;
   });
+  // What was put off holds the run it belongs to.
+  for (auto& [key, run] : live_) run->deferred.clear();
 }
 
 void Loop::open(TimePoint now) {
@@ -59,7 +61,11 @@ void Loop::start_workers(TimePoint now) {
   find_work(0);
 }
 
-void Loop::begin_stop() { stopping_ = true; }
+void Loop::begin_stop() {
+  stopping_ = true;
+  // A body may be among them: the run it waits for does not go on any more.
+  dismiss_watchers();
+}
 
 bool Loop::is_drained() const { return stopping_ && bodies_.size() == 0 && !has_batch(); }
 

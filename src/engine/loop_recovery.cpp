@@ -85,6 +85,12 @@ void Loop::activate(store::RunLoaded stored) {
     finish_loading(key, nullptr);
     return;
   }
+  if (stored.starts_at && *stored.starts_at > now_) {
+    // Somebody looked at it, or the clock was set back: it begins when its time has come.
+    note_timer(*stored.starts_at);
+    finish_loading(key, nullptr);
+    return;
+  }
   const detail::WorkflowType* type = registry_.find(stored.run.workflow);
   if (type == nullptr || type->version < stored.run.code_version) {
     // Never diverged: it waits for a program that has the workflow.
@@ -204,6 +210,15 @@ void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
 
 void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   const RunPtr run = loaded->run;
+  const auto& starts_at = loaded->stored.starts_at;
+  if (starts_at && *starts_at > now_) {
+    // The clock was set back while it was counted: it begins when its time has come again.
+    note_timer(*starts_at);
+    drop(run);
+    finish_loading(run->key, nullptr);
+    suspect_progress(run->key, true);
+    return;
+  }
   ++counters_.replays;
   auto outcome = replay(new_frame(), *run->type, loaded->stored.run.input, loaded->records, now_);
   if (const auto* diverged = std::get_if<Divergence>(&outcome)) {

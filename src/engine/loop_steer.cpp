@@ -153,6 +153,8 @@ void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> re
         } else if (store::is_end(found->run.status) || found->run.status == Status::dead ||
                    found->run.status == Status::diverged) {
           reply(end_of(found->run));
+        } else if (stopping_) {
+          reply(Refusal{"ENGINE_STOPPED", "the engine is being stopped", id});
         } else {
           watchers_[found->run.key].push_back(reply);
         }
@@ -356,7 +358,8 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
                      const Reply<std::string>& reply) {
   if (seq >= loaded.entries.size()) {
     reply(Refusal{"VALIDATION_ERROR",
-                  "/seq: the journal has entries 0 to " + std::to_string(loaded.entries.size() - 1),
+                  "/seq: the journal has " + std::to_string(loaded.entries.size()) +
+                      " entries, numbered from 0",
                   loaded.run.id});
     return;
   }

@@ -146,6 +146,11 @@ void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t
     ++counters_.late_results;
     return;
   }
+  if (stopping_ && outcome.failure && outcome.failure->code == "ENGINE_STOPPED") {
+    // It did not fail by itself: the next process begins it anew, as it does after a crash.
+    ++counters_.late_results;
+    return;
+  }
   Arrival arrival;
   arrival.op = op;
   arrival.name = operation->name;

@@ -374,8 +374,9 @@ struct Swept {
 
 struct RunLoaded {
   RunRecord run;
-  std::vector<std::string> entries;                           ///< encoded, in order
-  std::vector<InboxItem> inbox;                               ///< in order
+  std::optional<TimePoint> starts_at;  ///< of a pending run, from LoadRun: when it begins
+  std::vector<std::string> entries;    ///< encoded, in order
+  std::vector<InboxItem> inbox;        ///< in order
   std::vector<std::pair<std::string, std::string>> progress;  ///< op, JSON
 };
 

@@ -469,6 +469,8 @@ class ModelStore final : public Store {
     const auto found = model_.runs.find(command.run);
     if (found == model_.runs.end()) return RunMissing{};
     RunLoaded loaded{.run = record_of(found->second)};
+    const auto start = model_.timers.find({command.run, TimerKind::start, ""});
+    if (start != model_.timers.end()) loaded.starts_at = start->second;
     for (const auto& [at, entry] : found->second.entries) loaded.entries.push_back(entry);
     loaded.inbox = inbox(command.run);
     for (const auto& [operation, value] : model_.progress) {

@@ -231,6 +231,11 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
     }
     if (arrival.kind == ArrivalKind::forked) check_copy(run, entry.seq, fork->second.second);
     if (arrival.kind == ArrivalKind::cancelled) check_cancelled(run);
+    // Retried, it goes on at once: its deadline may have ended it before it ever began.
+    const bool is_delayed = run.start_at && run.reopened_in == 0;
+    if (arrival.kind == ArrivalKind::started && is_delayed && *run.start_at > entry.at) {
+      fail("S10", name_of(run) + " began before its delay was over");
+    }
     if (arrival.kind == ArrivalKind::timed_out &&
         (!run.row.deadline || *run.row.deadline > entry.at)) {
       fail("S10", name_of(run) + " failed by its deadline before it");
@@ -402,6 +407,10 @@ std::vector<store::Timer> Checks::expected_timers(const std::vector<store::Timer
 /// L1: a timer is there if and only if the journal says that something waits for it.
 void Checks::check_timers() {
   const std::vector<store::Timer> actual = mirror_.timers();
+  for (const store::Timer& timer : actual) {
+    if (timer.kind == TimerKind::start && runs_.contains(timer.run))
+      runs_.at(timer.run).start_at = timer.due;
+  }
   const std::vector<store::Timer> expected = expected_timers(actual);
   if (actual == expected) return;
   const auto [there, wanted] = std::ranges::mismatch(actual, expected);

@@ -22,13 +22,14 @@ struct Known {
   RunKey key = 0;
   Row row;
   History history;
-  bool cancel_asked = false;         ///< by a client, of it or of a run above it
-  std::uint64_t made_in = 0;         ///< the commit that made it
-  std::uint64_t ended_in = 0;        ///< the commit that ended it
-  std::uint64_t reopened_in = 0;     ///< the commit that last reopened it
-  std::optional<RunKey> key_before;  ///< who held its key when it was made
-  std::optional<RunKey> id_before;   ///< who had its id
-  bool missed_deadline = false;      ///< and was reopened since: it has none to keep
+  bool cancel_asked = false;          ///< by a client, of it or of a run above it
+  std::uint64_t made_in = 0;          ///< the commit that made it
+  std::uint64_t ended_in = 0;         ///< the commit that ended it
+  std::uint64_t reopened_in = 0;      ///< the commit that last reopened it
+  std::optional<RunKey> key_before;   ///< who held its key when it was made
+  std::optional<RunKey> id_before;    ///< who had its id
+  std::optional<TimePoint> start_at;  ///< of a delayed run, as its timer has it
+  bool missed_deadline = false;       ///< and was reopened since: it has none to keep
 
   const std::string& id() const { return row.id; }
 };

@@ -197,7 +197,10 @@ void World::execute_batch() {
     batch_->answers = unknown_outcome();
   } else if (chance(profile_.wakeups)) {
     std::vector<RunKey> keys;
-    for (const auto& [key, run] : checks_.runs()) keys.push_back(key);
+    for (const auto& [key, run] : checks_.runs()) {
+      // A delayed run that is loaded begins: nothing but its timer ever does that.
+      if (run.row.status != Status::pending) keys.push_back(key);
+    }
     add_wakeups(batch_->answers->value(), keys, random_);
     note(Fault::duplicate_wakeup);
   }

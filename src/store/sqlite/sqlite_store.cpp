@@ -84,7 +84,11 @@ struct SqliteStore::Impl {
   Answer execute(const LoadRun& command) {
     auto record = tables.runs.record(command.run);
     if (!record) return RunMissing{};
+    const auto starts_at = record->status == Status::pending
+                               ? tables.wakeups.due(command.run, TimerKind::start, "")
+                               : std::nullopt;
     return RunLoaded{.run = *std::move(record),
+                     .starts_at = starts_at,
                      .entries = tables.journal.entries(command.run),
                      .inbox = tables.wakeups.inbox(command.run),
                      .progress = tables.wakeups.progress(command.run)};

@@ -4,6 +4,11 @@
 
 namespace semel::store::sqlite {
 
+std::optional<TimePoint> Wakeups::due(RunKey run, TimerKind kind, const std::string& op) {
+  Rows rows = due_.select(run, kind, op);
+  return rows.next() ? std::optional{rows.time(0)} : std::nullopt;
+}
+
 TimersDue Wakeups::timers_due(TimePoint now, std::int64_t limit) {
   TimersDue found;
   // One more than asked for: that one, or the first that is not due yet, says when to ask again.

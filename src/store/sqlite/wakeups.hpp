@@ -24,6 +24,9 @@ class Wakeups {
     clear_timer_.run(run, kind, op);
   }
 
+  /// When it is due, if it is set.
+  std::optional<TimePoint> due(RunKey run, TimerKind kind, const std::string& op);
+
   TimersDue timers_due(TimePoint now, std::int64_t limit);
 
   /// `item.id` is given by the table.
@@ -65,6 +68,7 @@ class Wakeups {
       database_, "INSERT OR REPLACE INTO semel_timer (due, run, kind, op) VALUES (?1, ?2, ?3, ?4)"};
   Statement clear_timer_{database_,
                          "DELETE FROM semel_timer WHERE run = ?1 AND kind = ?2 AND op = ?3"};
+  Statement due_{database_, "SELECT due FROM semel_timer WHERE run = ?1 AND kind = ?2 AND op = ?3"};
   Statement timers_due_{
       database_,
       "SELECT t.due, t.run, t.kind, t.op FROM semel_timer t CROSS JOIN semel_run r"
