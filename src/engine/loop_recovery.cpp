@@ -85,9 +85,11 @@ void Loop::activate(store::RunLoaded stored) {
     finish_loading(key, nullptr);
     return;
   }
-  if (stored.starts_at && *stored.starts_at > now_) {
+  const bool is_too_late = stored.run.deadline && *stored.run.deadline <= now_;
+  if (stored.starts_at && *stored.starts_at > now_ && !is_too_late) {
     // Somebody looked at it, or the clock was set back: it begins when its time has come.
     note_timer(*stored.starts_at);
+    if (stored.run.deadline) note_timer(*stored.run.deadline);
     finish_loading(key, nullptr);
     return;
   }
@@ -211,9 +213,11 @@ void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
 void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   const RunPtr run = loaded->run;
   const auto& starts_at = loaded->stored.starts_at;
-  if (starts_at && *starts_at > now_) {
+  const bool is_too_late = run->deadline && *run->deadline <= now_;
+  if (starts_at && *starts_at > now_ && !is_too_late) {
     // The clock was set back while it was counted: it begins when its time has come again.
     note_timer(*starts_at);
+    if (run->deadline) note_timer(*run->deadline);
     drop(run);
     finish_loading(run->key, nullptr);
     suspect_progress(run->key, true);
@@ -244,7 +248,6 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
     });
     if (operation.kind == RequestKind::step && !is_back) attempts.push_back(operation.op);
   }
-  const bool is_too_late = run->deadline && *run->deadline <= now_;
   if (has_started) {
     continue_with(run, std::move(replayed.fresh));
   } else if (!is_too_late) {
