@@ -15,7 +15,7 @@ namespace detail {
 class StepHost {
  public:
   virtual ~StepHost() = default;
-  virtual Client& client() = 0;
+  virtual Client& client(const std::string& step_id) = 0;
   virtual void heartbeat(std::string progress) = 0;
 };
 
@@ -35,7 +35,7 @@ struct StepContext {
 
   /// The engine's calls. Starts made here without a key get one derived from the step's id and the call's number, so a
   /// retried step does not make them twice.
-  Client& client() const { return host->client(); }
+  Client& client() const { return host->client(id); }
 
   /// The attempt is alive: its time-out starts anew, and `progress` is handed to the next attempt.
   void heartbeat(const Json& progress_now = {}) const {

@@ -112,7 +112,7 @@ class Crowd : public std::enable_shared_from_this<Crowd> {
           [self](std::variant<engine::StartReply, Refusal> answer) {
             SEMEL_ASSERT(std::holds_alternative<engine::StartReply>(answer));
             if (self->until_over_) {
-              self->watch(std::get<engine::StartReply>(answer).id);
+              self->watch(std::get<engine::StartReply>(answer));
             } else {
               self->one_over();
             }
@@ -121,11 +121,12 @@ class Crowd : public std::enable_shared_from_this<Crowd> {
     });
   }
 
-  void watch(std::string id) {
+  void watch(engine::StartReply started) {
     // Posted, as everything is: a reply must not call the loop.
-    driver_.post([self = shared_from_this(), id = std::move(id)](Loop& loop, TimePoint) {
-      loop.watch(self->input_.workspace, id,
-                 [self](const std::variant<detail::RunEnd, Refusal>&) { self->one_over(); });
+    driver_.post([self = shared_from_this(), started = std::move(started)](Loop& loop, TimePoint) {
+      loop.watch(
+          self->input_.workspace, started.id,
+          [self](const std::variant<detail::RunEnd, Refusal>&) { self->one_over(); }, started.key);
     });
   }
 

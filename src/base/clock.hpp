@@ -33,4 +33,7 @@ class ManualClock final : public Clock {
 /// Never runs backwards; only differences mean anything. For measuring, not for deciding what is due.
 std::chrono::nanoseconds monotonic_now();
 
+/// How long the calling thread has been computing: what is missing to `monotonic_now`, it has waited.
+std::chrono::nanoseconds thread_cpu_time();
+
 }  // namespace semel::base

@@ -8,20 +8,18 @@ namespace {
 
 class BodyHost final : public detail::StepHost {
  public:
-  BodyHost(const StepJob& job, std::string step_id, Driver& driver,
-           const StepClientFactory& clients)
+  BodyHost(const StepJob& job, Driver& driver, const StepClientFactory& clients)
       : driver_(driver),
         clients_(clients),
         run_(job.run),
         op_(job.op),
         attempt_(job.attempt),
-        workspace_(job.workspace),
-        step_id_(std::move(step_id)) {}
+        workspace_(job.workspace) {}
 
   /// Most bodies never ask for it.
-  Client& client() override {
+  Client& client(const std::string& step_id) override {
     const std::lock_guard lock(mutex_);
-    if (!client_) client_ = clients_(workspace_, step_id_);
+    if (!client_) client_ = clients_(workspace_, step_id);
     return *client_;
   }
 
@@ -38,7 +36,6 @@ class BodyHost final : public detail::StepHost {
   std::string op_;
   std::uint32_t attempt_;
   std::string workspace_;
-  std::string step_id_;
   std::mutex mutex_;
   std::shared_ptr<Client> client_;
 };
@@ -51,7 +48,7 @@ StepContext context_of(StepJob& job, Driver& driver, const StepClientFactory& cl
   context.deadline = job.deadline;
   context.stop = job.stop.get_token();
   if (!job.progress.empty()) context.progress = value::from_text(job.progress);
-  context.host = std::make_shared<BodyHost>(job, context.id, driver, clients);
+  context.host = std::make_shared<BodyHost>(job, driver, clients);
   return context;
 }
 

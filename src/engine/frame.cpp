@@ -125,7 +125,7 @@ void Frame::deliver(const Arrival& arrival, const journal::RunState& before, Tim
       settle(arrival.op, {arrival.value, arrival.failure ? &*arrival.failure : nullptr});
       break;
     case ArrivalKind::result_arrived: {
-      std::optional<journal::Failure> failure = arrival.failure;
+      base::Rare<journal::Failure> failure = arrival.failure;
       if (failure && failure->code != "RUN_CANCELLED") make_run_failed(*failure);
       if (failure) failure->op = arrival.op;  // it had the number of an operation of the other run
       settle(arrival.op, {arrival.value, failure ? &*failure : nullptr});

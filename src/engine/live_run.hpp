@@ -59,7 +59,7 @@ struct StepJob {
 /// How an attempt ended.
 struct StepOutcome {
   std::string value;  ///< JSON
-  std::optional<journal::Failure> failure;
+  base::Rare<journal::Failure> failure;
   bool retryable = true;
   std::optional<std::chrono::nanoseconds> retry_after;
 };

@@ -83,37 +83,46 @@ void Loop::dismiss_watchers() {
 Batch Loop::take_batch() {
   ++counters_.batches;
   counters_.commands += outgoing_.commands.size();
-  last_batch_ = outgoing_.commands.size();
-  return std::exchange(outgoing_, {});
+  return std::exchange(outgoing_, std::exchange(spare_, {}));
 }
 
-void Loop::committed(Batch batch, base::Result<std::vector<Answer>> answers, TimePoint now) {
+bool Loop::committed(ExecutedBatch& executed, TimePoint now, std::size_t limit) {
   now_ = now;
+  auto& [batch, answers, taken_up] = executed;
   if (!answers) {
     const base::Fault fault = answers.error();
     fail(batch, fault);
     lose_store(fault);
-    return;
+    return true;
   }
   SEMEL_ASSERT(answers->size() == batch.continuations_.size());
-  for (std::size_t i = 0; i < answers->size(); ++i) go_on(batch.continuations_[i], (*answers)[i]);
+  for (; taken_up < answers->size() && limit > 0; ++taken_up, --limit) {
+    go_on(batch.continuations_[taken_up], (*answers)[taken_up]);
+  }
+  if (taken_up < answers->size()) return false;
+  batch.commands.clear();
+  batch.continuations_.clear();
+  spare_ = std::move(batch);
   top_up_keys();
   evict_over_budget();
+  return true;
 }
 
 void Loop::fail(Batch& batch, const base::Fault& fault) {
   for (auto& continuation : batch.continuations_) {
-    if (continuation.written) continuation.written(false);
-    if (continuation.failed) continuation.failed(fault);
+    if (!continuation.handlers) continue;
+    if (continuation.handlers->written) continuation.handlers->written(false);
+    if (continuation.handlers->failed) continuation.handlers->failed(fault);
   }
 }
 
 void Loop::go_on(Batch::Continuation& continuation, Answer& answer) {
   if (!continuation.run) {
-    continuation.answered(answer);
+    continuation.handlers->answered(answer);
     return;
   }
-  if (continuation.written) continuation.written(std::holds_alternative<store::Advanced>(answer));
+  if (continuation.handlers)
+    continuation.handlers->written(std::holds_alternative<store::Advanced>(answer));
   entry_committed(continuation.run, continuation.entry, answer);
 }
 
@@ -123,12 +132,11 @@ void Loop::submit_entry(store::AdvanceRun command, const RunPtr& run, journal::E
     if (written) written(false);
     return;
   }
-  if (outgoing_.commands.empty()) {
-    outgoing_.commands.reserve(last_batch_);
-    outgoing_.continuations_.reserve(last_batch_);
-  }
+  using Handlers = Batch::Handlers;
+  auto handlers =
+      written ? std::make_unique<Handlers>(Handlers{std::move(written), {}, {}}) : nullptr;
   outgoing_.commands.emplace_back(std::move(command));
-  outgoing_.continuations_.push_back({run, std::move(entry), std::move(written), {}, {}});
+  outgoing_.continuations_.emplace_back(run, std::move(entry), std::move(handlers));
 }
 
 void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
@@ -137,8 +145,11 @@ void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
     if (failed) failed({base::Errc::unavailable, "the store is not available"});
     return;
   }
+  using Handlers = Batch::Handlers;
   outgoing_.commands.push_back(std::move(command));
-  outgoing_.continuations_.push_back({nullptr, {}, {}, std::move(answered), std::move(failed)});
+  outgoing_.continuations_.emplace_back(
+      nullptr, journal::Entry{},
+      std::make_unique<Handlers>(Handlers{{}, std::move(answered), std::move(failed)}));
 }
 
 /// Memory ran ahead of a commit of which nobody knows whether it happened: the store is read anew before anything is

@@ -2,8 +2,10 @@
 // its batches and runs its steps. Production and simulation drive the same object.
 //
 // The protocol: feed inputs; take a batch; execute it; hand back the answers (`committed`); repeat. At most one batch
-// is out at a time; inputs that arrive meanwhile make up the next one. Everything with an effect — a step to run, an
-// answer to a caller — leaves through `Host` or a reply, and only after the commit it depends on.
+// is out at a time; inputs that arrive meanwhile make up the next one. Answers may be handed back in parts, and the next
+// batch taken between two of them: then the loop goes through the rest while the store is at work again. Everything with
+// an effect — a step to run, an answer to a caller — leaves through `Host` or a reply, and only after the commit it
+// depends on.
 #pragma once
 
 #include "base/random.hpp"
@@ -19,6 +21,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -45,6 +48,8 @@ using Reply = std::function<void(std::variant<T, Refusal>)>;
 struct StartReply {
   std::string id;
   bool created = false;
+  store::RunKey key =
+      0;  ///< of a run that was created: finds it without a look-up while it is live
 };
 
 struct StartInput {
@@ -92,16 +97,27 @@ struct Batch {
  private:
   friend class Loop;
 
-  /// What happens next. An entry of a live run is by far the most common, so it costs no closure.
-  struct Continuation {
-    std::shared_ptr<LiveRun> run;
-    journal::Entry entry;
+  /// Whom the answer is for, unless it is just an entry of a live run; by far the most are.
+  struct Handlers {
     std::function<void(bool)> written;
     std::function<void(store::Answer&)> answered;
     std::function<void(const base::Fault&)> failed;
   };
 
+  struct Continuation {
+    std::shared_ptr<LiveRun> run;
+    journal::Entry entry;
+    std::unique_ptr<Handlers> handlers;
+  };
+
   std::vector<Continuation> continuations_;
+};
+
+/// A batch that was executed, with its answers, or with why there are none.
+struct ExecutedBatch {
+  Batch batch;
+  base::Result<std::vector<store::Answer>> answers;
+  std::size_t taken_up = 0;  ///< so many of them
 };
 
 /// What goes with an entry besides itself.
@@ -142,8 +158,9 @@ class Loop {
             Reply<std::string> reply, TimePoint now);
   void wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply,
             TimePoint now);
-  /// Answers once the run is over, dead or diverged.
-  void watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply);
+  /// Answers once the run is over, dead or diverged. `key` is a hint.
+  void watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply,
+             store::RunKey key = 0);
 
   // ---------------------------------------------------------------------------------------------- events
 
@@ -163,9 +180,17 @@ class Loop {
   bool has_batch() const { return !outgoing_.commands.empty(); }
 
   Batch take_batch();
-  /// The answers, or why there are none: then everything in memory is in doubt and dropped, callers are told
-  /// STORE_UNAVAILABLE, and nothing goes on before `open`.
-  void committed(Batch batch, base::Result<std::vector<store::Answer>> answers, TimePoint now);
+  /// Takes up the answers, all or the next `limit` of them; true once all are. Why there are none: then everything in
+  /// memory is in doubt and dropped, callers are told STORE_UNAVAILABLE, and nothing goes on before `open`. Batches are
+  /// handed back in the order they were taken.
+  bool committed(ExecutedBatch& executed, TimePoint now,
+                 std::size_t limit = std::numeric_limits<std::size_t>::max());
+
+  /// All of them at once.
+  void committed(Batch batch, base::Result<std::vector<store::Answer>> answers, TimePoint now) {
+    ExecutedBatch executed{std::move(batch), std::move(answers)};
+    committed(executed, now);
+  }
 
   bool is_store_lost() const { return lost_; }
 
@@ -281,6 +306,7 @@ class Loop {
   TimePoint now_{};
 
   Batch outgoing_;
+  Batch spare_;  ///< empty, with the room of one that has been through
   bool opened_ = false;
   std::vector<std::function<void()>>
       before_open_;  ///< starts that came before there were keys for them
@@ -292,7 +318,6 @@ class Loop {
   store::RunKey keys_end_ = 0;
   bool reserving_ = false;
   std::optional<std::pair<store::RunKey, store::RunKey>> spare_keys_;
-  std::size_t last_batch_ = 0;
 
   std::unordered_map<store::RunKey, RunPtr> live_;
   std::unordered_map<store::RunKey, std::vector<std::function<void(const RunPtr&)>>> loading_;

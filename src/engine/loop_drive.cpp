@@ -32,7 +32,7 @@ bool has_timer(const Operation& operation) {
 }
 
 /// The end an entry brings, if it does.
-std::optional<store::End> end_of(const Entry& entry) {
+base::Rare<store::End> end_of(const Entry& entry) {
   switch (entry.arrival.kind) {
     case ArrivalKind::cancelled:
       return store::End{Status::cancelled, {}, entry.arrival.failure};
@@ -506,13 +506,13 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
         [this, run, entry = std::move(entry), id, reply](Answer& answer) {
           --run->uncommitted;
           if (auto* started = std::get_if<store::RunStarted>(&answer)) {
-            reply(StartReply{id, true});
+            reply(StartReply{id, true, run->key});
             after_commit(run, entry, started->effects);
             return;
           }
           drop(run);
           if (auto* exists = std::get_if<store::RunExists>(&answer)) {
-            reply(StartReply{exists->run.id, false});
+            reply(StartReply{exists->run.id, false, 0});
           } else {
             reply(refusal_of(std::get<store::StartRefused>(answer)));
           }
@@ -530,11 +530,11 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
       std::move(command),
       [this, key, id, delayed, reply](Answer& answer) {
         if (auto* started = std::get_if<store::RunStarted>(&answer)) {
-          reply(StartReply{id, true});
+          reply(StartReply{id, true, key});
           run_effects(started->effects);
           if (!delayed && workers_ && !stopping_) load(key);
         } else if (auto* exists = std::get_if<store::RunExists>(&answer)) {
-          reply(StartReply{exists->run.id, false});
+          reply(StartReply{exists->run.id, false, 0});
         } else {
           reply(refusal_of(std::get<store::StartRefused>(answer)));
         }

@@ -144,7 +144,12 @@ void Loop::cancel(std::string workspace, std::string id, CancelOptions options,
       refuse_on_fault(reply));
 }
 
-void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply) {
+void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply, RunKey key) {
+  const RunPtr run = live(key);
+  if (run && !stopping_ && run->id == id && run->workspace == workspace) {
+    watchers_[key].push_back(std::move(reply));
+    return;
+  }
   with_run(
       std::move(workspace), id,
       [this, id, reply](store::RunLoaded* found) {

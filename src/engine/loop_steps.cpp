@@ -17,7 +17,12 @@ namespace {
 
 /// The same on every attempt and never again: the run's instance is fresh at every start, its generation counts
 /// continuations, the path is the operation's.
-std::string step_id(const LiveRun& run, const std::string& op) { return run.instance + "-0-" + op; }
+std::string step_id(const LiveRun& run, const std::string& op) {
+  constexpr std::string_view generation = "-0-";
+  std::string id;
+  id.reserve(run.instance.size() + generation.size() + op.size());
+  return id.append(run.instance).append(generation).append(op);
+}
 
 }  // namespace
 

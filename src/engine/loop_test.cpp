@@ -54,6 +54,34 @@ TEST_CASE("a run of ten steps is eleven commits") {
   CHECK(world.run("run").entries.size() == 11);
 }
 
+TEST_CASE("the next batch may be executed while the answers of the last are taken up") {
+  World world;
+  world.add("one", one_step);
+  world.commit_all();
+  for (const char* id : {"a", "b", "c"}) world.start("one", id);
+
+  ExecutedBatch starts = world.execute();
+  CHECK_FALSE(world.loop().committed(starts, world.now, 1));
+  CHECK(world.answers == Strings{"ok"});
+  world.finish(world.take_job());
+  ExecutedBatch first_end = world.execute();
+  CHECK(world.jobs.empty());
+
+  SUBCASE("it is there") {
+    CHECK(world.loop().committed(starts, world.now));
+    CHECK(world.loop().committed(first_end, world.now));
+  }
+  SUBCASE("its answer is lost") {
+    CHECK(world.loop().committed(starts, world.now));
+    world.jobs.clear();
+    first_end.answers = base::Fault{base::Errc::unavailable, "connection lost"};
+    CHECK(world.loop().committed(first_end, world.now));
+    world.boot();
+  }
+  world.run_all();
+  for (const char* id : {"a", "b", "c"}) CHECK(world.status(id) == store::Status::completed);
+}
+
 TEST_CASE("many runs share their commits") {
   World world;
   world.add("one", one_step);

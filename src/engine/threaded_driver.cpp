@@ -1,5 +1,7 @@
 #include "engine/threaded_driver.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 namespace semel::engine {
@@ -10,6 +12,13 @@ constexpr std::chrono::milliseconds reopen_after_max{5000};
 /// The wall clock may be set while the loop rests: it looks again at least this often.
 constexpr std::chrono::seconds rest_max{1};
 constexpr std::chrono::seconds slow_segment{1};
+/// So many answers are taken up before the loop looks whether the committer should have something to do.
+constexpr std::size_t answers_at_once = 64;
+
+/// The driver whose loop this thread runs.
+thread_local const ThreadedDriver* driver_of_this_thread = nullptr;
+
+void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
 }  // namespace
 
@@ -46,6 +55,10 @@ ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores,
 ThreadedDriver::~ThreadedDriver() { stop(); }
 
 bool ThreadedDriver::post(Input input) {
+  if (driver_of_this_thread == this) {
+    own_inputs_.push_back(std::move(input));
+    return true;
+  }
   bool was_empty = false;
   {
     const std::lock_guard lock(mutex_);
@@ -108,18 +121,20 @@ void ThreadedDriver::stop() {
 }
 
 void ThreadedDriver::run() {
+  name_thread("semel-loop");
+  driver_of_this_thread = this;
   bool closing = false;
   for (;;) {
     rest();
     busy_since_ = base::monotonic_now().count();
     feed_answers();
-    feed_inputs();
     run_tasks();
+    feed_inputs();
     busy_since_ = 0;
     if (loop_.next_tick().value_or(TimePoint::max()) <= now()) loop_.tick(now());
-    if (loop_.is_store_lost() && !committing_) reopen_store();
-    hand_over_batch();
-    if (!loop_.is_drained() || committing_) {
+    if (loop_.is_store_lost() && !is_committing()) reopen_store();
+    hand_over_if_due();
+    if (!loop_.is_drained() || is_committing()) {
       if (!(loop_.is_store_lost() && loop_.bodies_in_flight() == 0)) continue;
       if (leave()) return;
       continue;
@@ -151,10 +166,10 @@ bool ThreadedDriver::leave() {
 }
 
 void ThreadedDriver::rest() {
-  if (!tasks_.empty()) return;
+  if (!tasks_.empty() || !own_inputs_.empty() || !answering_.empty()) return;
   std::unique_lock lock(mutex_);
   const auto has_something = [this] {
-    return !inputs_.empty() || committed_ || (stop_loop_ && loop_.is_drained() && !committing_);
+    return !inputs_.empty() || executed_ || (stop_loop_ && loop_.is_drained() && !committing_);
   };
   if (has_something()) return;
   auto until = loop_.next_tick();
@@ -169,30 +184,39 @@ void ThreadedDriver::feed_inputs() {
     const std::lock_guard lock(mutex_);
     feeding_.swap(inputs_);
   }
+  feed_all();
+  // What was fed may have let a Task go on to its end.
+  while (!own_inputs_.empty()) {
+    feeding_.swap(own_inputs_);
+    feed_all();
+  }
+}
+
+void ThreadedDriver::feed_all() {
   if (feeding_.empty()) return;
   const TimePoint started = now();
   for (Input& input : feeding_) feed(loop_, input, started);
   feeding_.clear();
 }
 
-void ThreadedDriver::feed_answers() {
-  std::optional<std::pair<Batch, base::Result<std::vector<store::Answer>>>> committed;
-  {
-    const std::lock_guard lock(mutex_);
-    committed.swap(committed_);
-  }
-  if (!committed) return;
+void ThreadedDriver::take_executed() {
+  const std::lock_guard lock(mutex_);
+  if (!executed_) return;
+  answering_.push_back(*std::exchange(executed_, std::nullopt));
   committing_ = false;
-  loop_.committed(std::move(committed->first), std::move(committed->second), now());
+  flush_ += (waited_for_disk_ - flush_) / 8;
+}
+
+void ThreadedDriver::feed_answers() {
+  take_executed();
+  if (answering_.empty()) return;
+  if (loop_.committed(answering_.front(), now(), answers_at_once)) answering_.pop_front();
 }
 
 void ThreadedDriver::run_tasks() {
-  while (!tasks_.empty()) {
-    StepJob job = std::move(tasks_.front());
-    tasks_.pop_front();
+  for (StepJob& job : std::exchange(tasks_, {})) {
     engine::run_task(std::move(job), *this, clients_);
   }
-  feed_inputs();
 }
 
 /// Workflow code and Task steps share one thread with everything else: whoever holds it up is told of.
@@ -212,9 +236,24 @@ void ThreadedDriver::watch() {
   }
 }
 
+/// While the loop still has answers to go through, the next batch is held back for as long as one more commit would cost
+/// and no longer. So runs that wait for the disk share their commits, and where it is the loop that takes time, it and
+/// the committer work side by side.
+void ThreadedDriver::hand_over_if_due() {
+  if (!loop_.has_batch()) return;
+  const auto now = base::monotonic_now();
+  if (!batch_since_) batch_since_ = now;
+  if (!answering_.empty()) {
+    // Nothing goes to a store that may be lost before the loop has heard of it.
+    if (!answering_.back().answers || now - *batch_since_ < flush_) return;
+  }
+  hand_over_batch();
+}
+
 void ThreadedDriver::hand_over_batch() {
   if (committing_ || !loop_.has_batch()) return;
   committing_ = true;
+  batch_since_.reset();
   {
     const std::lock_guard lock(mutex_);
     to_commit_.emplace(loop_.take_batch());
@@ -223,6 +262,7 @@ void ThreadedDriver::hand_over_batch() {
 }
 
 void ThreadedDriver::run_committer() {
+  name_thread("semel-commit");
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_committer_.wait(lock, [this] { return stop_committer_ || to_commit_; });
@@ -230,11 +270,14 @@ void ThreadedDriver::run_committer() {
     Batch batch = std::move(*to_commit_);
     to_commit_.reset();
     lock.unlock();
+    const auto began = base::monotonic_now() - base::thread_cpu_time();
     auto answers = store_.store ? store_.store->execute(batch.commands)
                                 : base::Result<std::vector<store::Answer>>(
                                       base::Fault{base::Errc::unavailable, "the store is closed"});
+    const auto ended = base::monotonic_now() - base::thread_cpu_time();
     lock.lock();
-    committed_.emplace(std::move(batch), std::move(answers));
+    executed_.emplace(std::move(batch), std::move(answers));
+    waited_for_disk_ = ended - began;
     wake_loop_.notify_one();
   }
 }

@@ -43,9 +43,15 @@ class ThreadedDriver final : public Driver, Host {
   void run();
   void run_committer();
   void feed_inputs();
+  void feed_all();
+  void take_executed();
   void feed_answers();
   void run_tasks();
   void hand_over_batch();
+  void hand_over_if_due();
+
+  bool is_committing() const { return committing_ || !answering_.empty(); }
+
   void rest();
   bool leave();
   void watch();
@@ -68,16 +74,24 @@ class ThreadedDriver final : public Driver, Host {
   std::condition_variable wake_committer_;
   std::condition_variable wake_watchdog_;
   std::vector<Input> inputs_;
+  std::vector<Input> own_inputs_;  ///< from the loop's own thread, which needs no lock
   std::optional<Batch> to_commit_;
-  std::optional<std::pair<Batch, base::Result<std::vector<store::Answer>>>> committed_;
+  std::optional<ExecutedBatch> executed_;
+  std::chrono::nanoseconds waited_for_disk_{0};  ///< by the committer, the last time
   bool stop_loop_ = false;
   bool stopped_loop_ = false;
   bool stop_committer_ = false;
-  bool committing_ = false;  ///< the loop's thread alone
+
+  // The loop's thread alone:
+  bool committing_ = false;
+  std::deque<ExecutedBatch> answering_;  ///< executed, and the loop is not through with them
+  std::chrono::nanoseconds flush_{0};    ///< what a commit costs, however little is in it
+  std::optional<std::chrono::nanoseconds>
+      batch_since_;  ///< when the next batch got its first command
 
   std::mutex store_mutex_;  ///< the readers are replaced when the store is opened anew
   std::vector<std::unique_ptr<store::Reader>> old_readers_;
-  std::deque<StepJob> tasks_;
+  std::vector<StepJob> tasks_;
   std::vector<Input> feeding_;
   std::optional<TimePoint> reopen_at_;
   std::chrono::milliseconds reopen_after_{100};

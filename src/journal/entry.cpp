@@ -351,7 +351,10 @@ void encode_to(std::string& out, const Entry& entry) {
 }
 
 std::string encode(const Entry& entry) {
+  constexpr std::size_t usual_bytes =
+      96;  // besides the value: most entries are a result and the next step
   std::string out;
+  out.reserve(usual_bytes + entry.arrival.value.size());
   encode_to(out, entry);
   return out;
 }

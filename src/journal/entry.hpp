@@ -8,6 +8,7 @@
 //    the code go on (an outcome that only the store could decide), the requests follow in a `continued` entry.
 #pragma once
 
+#include "base/rare.hpp"
 #include "base/result.hpp"
 
 #include <semel/detail/failure.hpp>
@@ -82,7 +83,7 @@ struct Arrival {
   std::string name;
   std::uint32_t attempt = 0;
   std::string value;  ///< JSON
-  std::optional<Failure> failure;
+  base::Rare<Failure> failure;
   TimePoint at{};
   std::vector<Lost> ops;
   bool counted = false;  ///< recovered: towards the limit of crashes
@@ -101,7 +102,7 @@ struct Request {
   std::uint64_t hash =
       0;  ///< of a step's arguments; a difference on replay is reported by `verify`, nothing more
   bool at_most_once = false;
-  std::optional<Failure> failure;
+  base::Rare<Failure> failure;
 
   bool operator==(const Request&) const = default;
 };

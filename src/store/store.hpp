@@ -5,6 +5,7 @@
 // answer, and where a run waits for the decision also in its journal, written by the same commit.
 #pragma once
 
+#include "base/rare.hpp"
 #include "base/result.hpp"
 #include "journal/entry.hpp"
 
@@ -103,7 +104,7 @@ struct NewRun {
 struct End {
   Status status = Status::completed;
   std::string output;  ///< JSON of a completed run
-  std::optional<journal::Failure> failure;
+  base::Rare<journal::Failure> failure;
 };
 
 /// Another run to be created in the same commit, with status running and no entry yet (or pending with a start timer).
@@ -138,7 +139,7 @@ struct Changes {
   std::vector<ChildRequest> children;
   std::vector<WaitRequest> waits;
   std::vector<std::string> waits_dropped;  ///< ops that no longer wait for another run
-  std::optional<End> end;
+  base::Rare<End> end;
 };
 
 // ------------------------------------------------------------------------------------------------ commands
@@ -276,7 +277,7 @@ struct RunRecord {
   Status status = Status::pending;
   std::string input;
   std::string output;
-  std::optional<journal::Failure> failure;  ///< how it failed, was cancelled, died or diverged
+  base::Rare<journal::Failure> failure;  ///< how it failed, was cancelled, died or diverged
   std::optional<std::string> idempotency_key;
   std::string fingerprint;
   TimePoint created_at{};
@@ -294,7 +295,7 @@ struct InboxItem {
   enum class Kind : std::uint8_t { result = 0, cancel = 1 } kind = Kind::result;
   std::string op;                           ///< result: which wait it answers
   std::string value;                        ///< result: JSON
-  std::optional<journal::Failure> failure;  ///< result: how the other run failed
+  base::Rare<journal::Failure> failure;  ///< result: how the other run failed
   TimePoint at{};                           ///< cancel: end of the grace
 
   bool operator==(const InboxItem&) const = default;

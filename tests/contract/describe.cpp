@@ -31,6 +31,11 @@ std::string text(const std::optional<Value>& value) {
   return value ? text(*value) : "-";
 }
 
+template <class Value>
+std::string text(const base::Rare<Value>& value) {
+  return value ? text(*value) : "-";
+}
+
 std::string text(Status status) { return std::to_string(static_cast<int>(status)); }
 
 std::string text(const Effects& effects) {

@@ -19,7 +19,7 @@ struct Model {
     Status status = Status::pending;
     bool holds_key = false;
     std::string output;
-    std::optional<journal::Failure> failure;
+    base::Rare<journal::Failure> failure;
     std::optional<TimePoint> ended_at;
     std::optional<TimePoint> key_until;   ///< finished, with a key: then it is free
     std::optional<TimePoint> keep_until;  ///< finished: then it is swept

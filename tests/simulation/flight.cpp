@@ -11,7 +11,7 @@ class BodyHost final : public detail::StepHost {
   BodyHost(const engine::StepJob& job, Flight::Heartbeat heartbeat)
       : job_(job), heartbeat_(std::move(heartbeat)) {}
 
-  Client& client() override {
+  Client& client(const std::string&) override {
     throw Error("NOT_SIMULATED", "bodies of the simulation make no calls; tests/crash does");
   }
 

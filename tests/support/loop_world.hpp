@@ -43,6 +43,14 @@ class World : public Host {
     return true;
   }
 
+  /// Executes the next batch; its answers are taken up when the test says so.
+  ExecutedBatch execute() {
+    Batch batch = loop().take_batch();
+    ++commits;
+    auto done = store_->execute(batch.commands);
+    return {std::move(batch), std::move(done)};
+  }
+
   void commit_all() {
     while (commit()) {
     }

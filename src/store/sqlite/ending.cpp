@@ -54,6 +54,7 @@ std::vector<RunKey> tree_of(Tables& tables, RunKey run) {
 void end_run(Tables& tables, RunKey run, const End& end, TimePoint now, Effects& effects) {
   SEMEL_ASSERT(is_end(end.status));
   tables.runs.end(run, end, now);
+  tables.journal.closed(run);
   tables.wakeups.clear(run);
   for (const Wakeups::Waiter& waiter : tables.wakeups.take_waiters(run)) {
     tables.wakeups.put(waiter.run, result_of({end.status, end.output, end.failure}, waiter.op));

@@ -2,6 +2,25 @@
 
 namespace semel::store::sqlite {
 
+namespace {
+
+/// More ends are not worth remembering: the busy ones are soon known again.
+constexpr std::size_t ends_max = std::size_t{1} << 16;
+
+}  // namespace
+
+bool JournalTable::append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
+  if (const auto known = ends_.find(run); known != ends_.end()) {
+    if (known->second != seq || append_known_.run(run, seq, at, Blob{entry}) != 1) return false;
+    ++known->second;
+    return true;
+  }
+  if ((seq == 0 ? append_first_ : append_next_).run(run, seq, at, Blob{entry}) != 1) return false;
+  if (ends_.size() == ends_max) ends_.clear();
+  ends_.emplace(run, seq + 1);
+  return true;
+}
+
 std::optional<Seq> JournalTable::last(RunKey run) {
   Rows rows = last_.select(run);
   if (!rows.next() || rows.is_null(0)) return std::nullopt;

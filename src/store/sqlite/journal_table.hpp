@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace semel::store::sqlite {
@@ -16,14 +17,19 @@ class JournalTable {
   explicit JournalTable(Database& database) : database_(database) {}
 
   /// Writes the entry if the run is pending, running or waiting and its journal ends at `seq - 1`; otherwise nothing.
-  bool append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
-    return (seq == 0 ? append_first_ : append_next_).run(run, seq, at, Blob{entry}) == 1;
-  }
+  bool append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry);
 
   /// Behind an entry that this transaction has just written, or under another guard.
   void append(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
     append_.run(run, seq, at, Blob{entry});
+    if (const auto known = ends_.find(run); known != ends_.end()) known->second = seq + 1;
   }
+
+  /// The run is no longer pending, running or waiting, or gone.
+  void closed(RunKey run) { ends_.erase(run); }
+
+  /// What was written by a transaction that was rolled back is not there.
+  void forget_ends() { ends_.clear(); }
 
   /// The position of the last entry; none: there is no entry.
   std::optional<Seq> last(RunKey run);
@@ -40,6 +46,10 @@ class JournalTable {
  private:
   Database& database_;
 
+  /// Where the journals of open runs end that this store has written to: nobody else writes while it has the file, so
+  /// looking it up again would find the same. The index still has the last word.
+  std::unordered_map<RunKey, Seq> ends_;
+
   // Where the guard finds nothing the seq is NULL, and OR IGNORE skips the row, as it does where the position is taken.
   // The index alone would accept a gap. (INSERT … SELECT … WHERE EXISTS says the same and takes twice as long: reading
   // the table it writes to, SQLite puts the row into a temporary table first.)
@@ -52,6 +62,9 @@ class JournalTable {
       database_,
       "INSERT OR IGNORE INTO semel_journal (run, seq, at, entry) VALUES (?1,"
       " (SELECT ?2 FROM semel_run r WHERE r.run = ?1 AND r.status < 3), ?3, ?4)"};
+  Statement append_known_{
+      database_,
+      "INSERT OR IGNORE INTO semel_journal (run, seq, at, entry) VALUES (?1, ?2, ?3, ?4)"};
   Statement append_{database_,
                     "INSERT INTO semel_journal (run, seq, at, entry) VALUES (?1, ?2, ?3, ?4)"};
   Statement last_{database_, "SELECT max(seq) FROM semel_journal WHERE run = ?1"};

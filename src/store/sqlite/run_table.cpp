@@ -42,7 +42,7 @@ std::vector<RunKey> read_keys(Rows rows) {
 
 }  // namespace
 
-std::optional<journal::Failure> read_failure(const Rows& rows, int column) {
+base::Rare<journal::Failure> read_failure(const Rows& rows, int column) {
   if (rows.is_null(column)) return std::nullopt;
   auto failure = journal::decode_failure(rows.view(column));
   if (!failure) throw_corrupt(failure.error().message);

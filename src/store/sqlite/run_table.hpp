@@ -19,7 +19,7 @@ extern const char* const record_source;
 RunRecord read_record(const Rows& rows);
 
 /// Of a run or an inbox item; NULL is none.
-std::optional<journal::Failure> read_failure(const Rows& rows, int column);
+base::Rare<journal::Failure> read_failure(const Rows& rows, int column);
 
 class RunTable {
  public:
@@ -55,7 +55,7 @@ class RunTable {
   struct Outcome {
     Status status = Status::completed;
     std::string output;
-    std::optional<journal::Failure> failure;
+    base::Rare<journal::Failure> failure;
   };
 
   Outcome outcome(RunKey run);

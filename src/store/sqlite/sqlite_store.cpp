@@ -203,11 +203,11 @@ base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> 
     impl_->checkpoint_if_due();
     return answers;
   } catch (const Failed& failed) {
-    impl_->tables.runs.forget_workspaces();
+    impl_->tables.forget();
     if (failed.fault().code == base::Errc::unavailable) impl_->give_up(failed.fault().message);
     return failed.fault();
   } catch (...) {
-    impl_->tables.runs.forget_workspaces();
+    impl_->tables.forget();
     throw;
   }
 }

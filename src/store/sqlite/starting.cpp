@@ -74,6 +74,7 @@ Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional
 
 void remove_run(Tables& tables, RunKey run) {
   tables.runs.remove(run);
+  tables.journal.closed(run);
   tables.journal.discard(run);
 }
 

@@ -11,6 +11,12 @@ namespace semel::store::sqlite {
 struct Tables {
   explicit Tables(Database& database) : runs(database), journal(database), wakeups(database) {}
 
+  /// After a transaction that was rolled back: what it wrote is not there.
+  void forget() {
+    runs.forget_workspaces();
+    journal.forget_ends();
+  }
+
   RunTable runs;
   JournalTable journal;
   Wakeups wakeups;
