@@ -51,6 +51,22 @@ TEST_CASE("a run is spawned once, whatever crashes") {
   CHECK(engine.runs({.workflow = "doubled"}).size() == 1);
 }
 
+TEST_CASE("a run that spawned another and only sleeps is waiting") {
+  struct Shop {
+    Workflow<> run() { co_await all(spawn(doubled, 21), sleep(1h)); }
+  } shop;
+
+  testing::Engine engine;
+  engine.add("doubled", doubled);
+  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  engine.run_until_idle();
+
+  CHECK(run.status() == RunStatus::waiting);
+  engine.advance(1h);
+  CHECK(run.status() == RunStatus::completed);
+}
+
 TEST_CASE("spawn with a key hands back the run that holds it") {
   struct Shop {
     Workflow<std::string> run() { co_return co_await spawn({.key = "k"}, doubled, 21); }

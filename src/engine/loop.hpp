@@ -281,6 +281,7 @@ class Loop {
   void finish_loading(store::RunKey key, const RunPtr& run);
   void next_suspect();
   void suspect_progress(store::RunKey key, bool over);
+  void note_rest(const RunPtr& run);
   std::vector<journal::Lost> lost_here(store::RunKey key, const journal::RunState& state) const;
 
   // loop_timers.cpp

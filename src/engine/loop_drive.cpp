@@ -256,7 +256,7 @@ void Loop::entry_committed(const RunPtr& run, const Entry& entry, Answer& answer
 void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& effects) {
   run_effects(effects);
   if (run->dropped) return;
-  if (run->state.crashes == 0) suspect_progress(run->key, false);
+  if (run->state.crashes == 0 && run->uncommitted == 0) suspect_progress(run->key, false);
   if (const auto end = end_of(entry)) {
     over(run->key, run_end(*end));
     return;
@@ -270,6 +270,7 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
   if (options_.check_replay && run->frame && run->uncommitted == 0 && !run->blocked)
     check_by_replay(run);
   run_deferred(run);
+  note_rest(run);
   settle_memory(run);
 }
 

@@ -267,12 +267,16 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   when_ready(run, [this, run] { fire_due(run); });
   finish_loading(run->key, run);
   run_deferred(run);
-  const bool rests = !run->dropped && !run->blocked && run->uncommitted == 0 && !run->state.ended &&
-                     !run->state.has_work();
-  // It got through its replay and only waits. Where its row or its count of crashes says otherwise, that is written down:
-  // whatever crashes from here on, it is not this run.
-  if (rests && (run->state.crashes > 0 || run->row_status == Status::running)) write(run, {});
+  note_rest(run);
   settle_memory(run);
+}
+
+/// A run that got through its replay and only waits: where its row or its count of crashes says otherwise, that is
+/// written down. Whatever crashes from here on, it is not this run.
+void Loop::note_rest(const RunPtr& run) {
+  if (run->dropped || run->blocked || run->uncommitted != 0 || !run->frame) return;
+  if (run->state.ended || run->state.has_work()) return;
+  if (run->state.crashes > 0 || run->row_status == Status::running) write(run, {});
 }
 
 void Loop::mark(RunKey key, journal::Seq next, Status status, journal::Failure reason) {

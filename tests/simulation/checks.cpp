@@ -86,7 +86,7 @@ bool Checks::has_cancel_in_inbox(RunKey run) {
 
 // ---------------------------------------------------------------------------------------------- after a commit
 
-void Checks::after_commit(TimePoint shown) {
+void Checks::after_commit(TimePoint shown, bool swept) {
   ++commit_;
   const Mirror::Changes changes = mirror_.take_changes();
   for (const std::string& what : changes.rewritten) fail("S1", what);
@@ -102,8 +102,9 @@ void Checks::after_commit(TimePoint shown) {
     const auto known = runs_.find(key);
     if (known == runs_.end()) continue;
     const auto old = before.find(key);
-    check_row(known->second, old == before.end() ? nullptr : &old->second);
-    check_key(known->second);
+    const Row* row_before = old == before.end() ? nullptr : &old->second;
+    check_row(known->second, row_before);
+    check_key(known->second, row_before, shown, swept);
   }
   check_timers();
   check_waits();
@@ -349,8 +350,8 @@ void Checks::check_end(const Known& run) {
   }
 }
 
-/// S11: one holder; an unfinished run is never without its key.
-void Checks::check_key(const Known& run) {
+/// S11: one holder; an unfinished run is never without its key, a finished one only after its time, or if another has it.
+void Checks::check_key(const Known& run, const Row* before, TimePoint shown, bool swept) {
   if (!run.row.key) return;
   const auto& holders = holders_[{run.row.workspace, *run.row.key}];
   if (holders.size() > 1) {
@@ -359,6 +360,13 @@ void Checks::check_key(const Known& run) {
   }
   if (!run.row.is_over() && !run.row.holds_key) {
     fail("S11", fmt::format("{} is not over and has lost its key {}", name_of(run), *run.row.key));
+  }
+  const bool lost = before != nullptr && before->holds_key && !run.row.holds_key;
+  const bool is_time = before != nullptr && before->key_until && *before->key_until <= shown;
+  // It may have ended and been forgotten by one batch; or who took it over was replaced under its id.
+  const bool nobody_knows = (run.ended_in == commit_ && swept) || !fleeting_.empty();
+  if (lost && holders.empty() && !is_time && !nobody_knows) {
+    fail("S11", fmt::format("{} lost its key {} before its time", name_of(run), *run.row.key));
   }
 }
 

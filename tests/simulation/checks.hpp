@@ -39,8 +39,9 @@ class Checks {
   Checks(std::shared_ptr<store::sqlite::Database> database, const Outside& outside,
          int crashes_max);
 
-  /// After every batch that was executed. `shown` is the latest time any clock has shown.
-  void after_commit(TimePoint shown);
+  /// After every batch that was executed. `shown` is the latest time any clock has shown; `swept`: the batch had a
+  /// sweep in it.
+  void after_commit(TimePoint shown, bool swept);
   /// After a crash and at the end: everything that was committed is there, and as it was.
   void everything();
   /// Before a step body is handed to whoever runs it; `in_flight`: another attempt of the step is.
@@ -84,7 +85,7 @@ class Checks {
   void check_result(const Known& run, const NewEntry& entry);
   void check_row(const Known& run, const Row* before);
   void check_end(const Known& run);
-  void check_key(const Known& run);
+  void check_key(const Known& run, const Row* before, TimePoint shown, bool swept);
   void check_timers();
   void check_waits();
   void check_cancelled(const Known& run);

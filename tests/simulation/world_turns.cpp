@@ -18,6 +18,8 @@ bool writes(const store::Command& command) {
          !std::holds_alternative<store::FindRun>(command);
 }
 
+bool sweeps(const store::Command& command) { return std::holds_alternative<store::Sweep>(command); }
+
 /// For the trace: "advance_run 17 at 3: step_completed 1.2, asks step sleep"
 std::string describe(const store::Command& command) {
   std::string text(store::command_name(command.index()));
@@ -181,7 +183,7 @@ void World::execute_batch() {
     const auto& commands = batch_->batch.commands;
     batch_->answers = store_->execute(commands);
     if (std::ranges::any_of(commands, writes)) ++commits_;
-    checks_.after_commit(latest_shown_);
+    checks_.after_commit(latest_shown_, std::ranges::any_of(commands, sweeps));
     for (const store::Command& command : commands) {
       const auto* cancel = std::get_if<store::CancelRun>(&command);
       if (cancel != nullptr) checks_.cancel_asked(cancel->workspace, cancel->id);
@@ -197,10 +199,7 @@ void World::execute_batch() {
     batch_->answers = unknown_outcome();
   } else if (chance(profile_.wakeups)) {
     std::vector<RunKey> keys;
-    for (const auto& [key, run] : checks_.runs()) {
-      // A delayed run that is loaded begins: nothing but its timer ever does that.
-      if (run.row.status != Status::pending) keys.push_back(key);
-    }
+    for (const auto& [key, run] : checks_.runs()) keys.push_back(key);
     add_wakeups(batch_->answers->value(), keys, random_);
     note(Fault::duplicate_wakeup);
   }
