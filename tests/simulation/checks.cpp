@@ -95,7 +95,7 @@ void Checks::after_commit(TimePoint shown, bool swept) {
     if (const auto known = runs_.find(key); known != runs_.end())
       before.emplace(key, known->second.row);
   }
-  fleeting_.clear();
+  std::erase_if(fleeting_, [&](const auto& run) { return !is_news(run.second); });
   take_in(changes, shown);
   append(changes.entries, shown);
   for (const auto& [key, row] : changes.runs) {
@@ -121,7 +121,7 @@ void Checks::take_in(const Mirror::Changes& changes, TimePoint shown) {
   for (const auto& [key, row] : changes.runs) {
     const auto found = runs_.find(key);
     if (found == runs_.end()) {
-      fleeting_.insert(key);
+      fleeting_.emplace(key, commit_);
       continue;
     }
     Known& run = found->second;
@@ -474,7 +474,7 @@ void Checks::body_handed_out(const engine::StepJob& job, bool in_flight) {
   if (found == runs_.end()) {
     const Known* gone = find(job.run);
     const bool just_gone =
-        fleeting_.contains(job.run) || (gone != nullptr && gone->ended_in == commit_);
+        fleeting_.contains(job.run) || (gone != nullptr && is_news(gone->ended_in));
     return just_gone ? void() : wrong("S3", "begins for a run that is not there");
   }
   const Known& run = found->second;
@@ -484,8 +484,8 @@ void Checks::body_handed_out(const engine::StepJob& job, bool in_flight) {
   if (step->attempt != job.attempt)
     return wrong("S3", fmt::format("begins, attempt {} was asked for", step->attempt));
   if (step->at_most_once && !step->begun) return wrong("S3", "begins before its begun entry");
-  // Asked for and cancelled by one batch: it begins before anybody has heard of the cancel, and is asked to stop.
-  if (run.row.is_over() && run.ended_in != commit_)
+  // Cancelled before anybody has heard that it was asked for: it begins, and is asked to stop.
+  if (run.row.is_over() && !is_news(run.ended_in))
     return wrong("S3", "begins although the run is over");
   if (job.step_id != step_id(run, job.op)) return wrong("S5", "has the id " + job.step_id);
   const Outside::Step* outside = outside_.find(job.step_id);

@@ -42,6 +42,13 @@ class Checks {
   /// After every batch that was executed. `shown` is the latest time any clock has shown; `swept`: the batch had a
   /// sweep in it.
   void after_commit(TimePoint shown, bool swept);
+
+  /// The loop has taken up all answers up to those of that commit: what it ended, it knows of.
+  void heard(std::uint64_t commit) { heard_ = commit; }
+
+  /// The loop may not have heard of that commit yet.
+  bool is_news(std::uint64_t commit) const { return commit > heard_; }
+
   /// After a crash and at the end: everything that was committed is there, and as it was.
   void everything();
   /// Before a step body is handed to whoever runs it; `in_flight`: another attempt of the step is.
@@ -98,8 +105,10 @@ class Checks {
   std::uint64_t commit_ = 0;
   std::map<RunKey, Known> runs_;
   std::map<RunKey, Known> gone_;
-  std::set<RunKey> open_;      ///< not over
-  std::set<RunKey> fleeting_;  ///< made and superseded under their id by the last batch
+  std::set<RunKey> open_;  ///< not over
+  /// Made and superseded under their id by one batch, that commit.
+  std::map<RunKey, std::uint64_t> fleeting_;
+  std::uint64_t heard_ = 0;
   std::map<Claim, RunKey> by_id_;
   std::map<Claim, std::set<RunKey>> holders_;
   std::optional<Violation> violation_;

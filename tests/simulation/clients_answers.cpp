@@ -34,7 +34,7 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
   // It made room for another run of its id, and its key went with it.
   if (by_key && !checks_.runs().contains(before)) return;
   const StartOptions& options = start.options;
-  const bool ended_now = holder->ended_in == checks_.commit();
+  const bool ended_now = checks_.is_news(holder->ended_in);
   const bool was_open = !holder->row.is_over() || ended_now;
   const bool made_way = holder->row.status == Status::cancelled;
   if (was_open && options.on_running == OnRunning::supersede && made_way) return;
@@ -58,21 +58,20 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
 
 void Clients::check_attached(const Start& start, const Known& run) {
   const StartOptions& options = start.options;
-  if (run.made_in == checks_.commit() && options.run_id)
-    return;  // another one that has the id since
+  if (checks_.is_news(run.made_in) && options.run_id) return;  // another one that has the id since
   const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input;
   if (run.row.workflow != start.workflow || !same_input) {
     checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(),
                                     start.workflow, start.input, run.row.workflow, run.row.input));
   }
   if (!run.row.is_over() && options.on_running != OnRunning::attach &&
-      run.reopened_in != checks_.commit()) {
+      !checks_.is_news(run.reopened_in)) {
     checks_.fail("S11", fmt::format("run {} was handed back against on_running", run.id()));
   }
   const bool allowed =
       options.after_done == AfterDone::return_result ||
       (options.after_done == AfterDone::start_new_if_failed && run.row.status == Status::completed);
-  if (run.row.is_over() && !allowed && run.ended_in != checks_.commit()) {
+  if (run.row.is_over() && !allowed && !checks_.is_news(run.ended_in)) {
     checks_.fail("S11", fmt::format("run {} was handed back against after_done", run.id()));
   }
 }

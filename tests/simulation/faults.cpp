@@ -95,6 +95,7 @@ Profile draw_profile(base::SeededRandom& random) {
   if (random.one_in(3)) profile.frame_bytes_max = random.below(3) * 8000;
   if (random.one_in(12)) profile.journal_entries_max = 12 + random.below(20);
   if (random.one_in(4)) profile.retention = std::chrono::seconds{60 + random.below(600)};
+  profile.answers_in_parts = random.one_in(2);
   profile.check_replay = random.one_in(8);
   profile.has_poison = random.one_in(5);
   return profile;

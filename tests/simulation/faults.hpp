@@ -80,6 +80,7 @@ struct Profile {
   std::size_t frame_bytes_max = std::size_t{256} << 20U;
   std::uint64_t journal_entries_max = 1'000'000;
   std::chrono::nanoseconds retention{std::chrono::hours{24}};
+  bool answers_in_parts = false;  ///< and the next batch on its way before the last part
   bool check_replay = false;
   bool has_poison = false;
 };

@@ -153,6 +153,8 @@ void World::crash() {
   flights_.clear();
   outside_.forget_paused();
   batch_.reset();
+  answering_.clear();
+  checks_.heard(checks_.commit());
   loop_.reset();
   store_.reset();
   clients_.disconnect();
@@ -174,7 +176,7 @@ void World::restart() {
   const bool was_calm = std::exchange(calm_, true);
   stalled_until_ = {};
   const std::uint64_t crashes = crashes_;
-  for (int i = 0; i < 10'000 && !(loop_->is_drained() && !batch_); ++i) {
+  for (int i = 0; i < 10'000 && !(loop_->is_drained() && !batch_ && answering_.empty()); ++i) {
     if (crashes != crashes_ || checks_.violation()) break;
     if (!settle_one()) pass_time();
   }
@@ -186,7 +188,7 @@ void World::restart() {
   take_batch();
   execute_batch();
   if (crashes != crashes_) return;
-  deliver_answers();
+  while (!answering_.empty()) deliver_answers();
   loop_.reset();
   store_.reset();
   clients_.disconnect();

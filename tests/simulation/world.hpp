@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,9 +57,9 @@ class World final : engine::Host {
   Report run();
 
  private:
-  struct Outstanding {
-    engine::Batch batch;
-    std::optional<base::Result<std::vector<store::Answer>>> answers;  ///< none: not executed yet
+  struct Answering {
+    engine::ExecutedBatch executed;
+    std::uint64_t commit;
   };
 
   struct Result {
@@ -105,6 +106,8 @@ class World final : engine::Host {
   std::optional<Fault> draw_fate();
   std::vector<std::size_t> bodies(bool (*wanted)(const Flight& flight, TimePoint now)) const;
 
+  bool can_take_batch() const;
+
   bool is_stalled() const { return now_ < stalled_until_ && turns_ < stalled_until_turn_; }
 
   void set_clock(TimePoint now);
@@ -140,9 +143,10 @@ class World final : engine::Host {
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<engine::Loop> loop_;
   std::vector<std::unique_ptr<Flight>> flights_;
-  std::optional<Outstanding> batch_;
-  std::vector<Result> delivered_;  ///< results the loop has heard
-  std::string missing_workflow_;   ///< comes later; empty: none is missing
+  std::optional<engine::Batch> batch_;  ///< out, and not executed yet
+  std::deque<Answering> answering_;     ///< executed; the loop has not taken up all answers
+  std::vector<Result> delivered_;       ///< results the loop has heard
+  std::string missing_workflow_;        ///< comes later; empty: none is missing
   TimePoint stalled_until_{};
   std::uint64_t stalled_until_turn_ = 0;
   std::optional<std::uint64_t> crash_in_;  ///< during the recovery, after so many batches

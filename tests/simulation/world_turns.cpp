@@ -63,7 +63,7 @@ base::Fault unknown_outcome() {
 
 void World::note(Fault fault) {
   if (batch_) {
-    faults_.add(fault, batch_->batch.commands);
+    faults_.add(fault, batch_->commands);
   } else {
     unmet_.push_back(fault);
   }
@@ -93,12 +93,10 @@ void World::turn() {
     if (possible) choices.push_back({weight, act});
   };
   offer(true, checks_.open_runs() < profile_.runs_max ? profile_.calls_weight : 1, &World::call);
-  offer(!batch_ && loop_->has_batch(), profile_.batches_weight, &World::take_batch);
-  offer(batch_ && !batch_->answers && !is_stalled(), profile_.batches_weight,
-        &World::execute_batch);
-  offer(batch_ && batch_->answers && !is_stalled(), profile_.batches_weight,
-        &World::deliver_answers);
-  offer(!batch_ && loop_->is_store_lost(), profile_.batches_weight, &World::reopen_store);
+  offer(can_take_batch(), profile_.batches_weight, &World::take_batch);
+  offer(batch_ && !is_stalled(), profile_.batches_weight, &World::execute_batch);
+  offer(!answering_.empty() && !is_stalled(), profile_.batches_weight, &World::deliver_answers);
+  offer(loop_->is_store_lost(), profile_.batches_weight, &World::reopen_store);
   offer(!bodies(can_begin).empty(), profile_.bodies_weight, &World::begin_body);
   offer(!bodies(can_go_on).empty(), profile_.bodies_weight, &World::go_on_with_body);
   offer(true, profile_.clock_weight, &World::pass_time);
@@ -122,13 +120,13 @@ bool World::settle_one() {
     begin_body();
   } else if (!bodies(can_go_on).empty()) {
     go_on_with_body();
-  } else if (batch_ && batch_->answers) {
+  } else if (!answering_.empty()) {
     deliver_answers();
   } else if (batch_) {
     execute_batch();
   } else if (loop_->is_store_lost()) {
     reopen_store();
-  } else if (loop_->has_batch()) {
+  } else if (can_take_batch()) {
     take_batch();
   } else {
     return false;
@@ -147,13 +145,19 @@ void World::add_missing_workflow() {
 
 // ---------------------------------------------------------------------------------------------- batches
 
+/// One is out at a time. In some worlds the next one goes before all answers of the last are taken up; never behind one
+/// that failed.
+bool World::can_take_batch() const {
+  if (batch_ || !loop_->has_batch()) return false;
+  return answering_.empty() || (profile_.answers_in_parts && answering_.back().executed.answers);
+}
+
 void World::take_batch() {
-  batch_.emplace(Outstanding{loop_->take_batch(), std::nullopt});
+  batch_.emplace(loop_->take_batch());
   if (tracing_) {
-    for (const store::Command& command : batch_->batch.commands)
-      trace("batch: {}", describe(command));
+    for (const store::Command& command : batch_->commands) trace("batch: {}", describe(command));
   }
-  for (const Fault fault : std::exchange(unmet_, {})) faults_.add(fault, batch_->batch.commands);
+  for (const Fault fault : std::exchange(unmet_, {})) faults_.add(fault, batch_->commands);
   if (chance(profile_.stall)) {
     stalled_until_ = now_ + std::chrono::seconds{1 + random_.below(40)};
     stalled_until_turn_ = turns_ + 5 + random_.below(60);
@@ -179,41 +183,46 @@ void World::execute_batch() {
   if (fate) note(*fate);
   const bool never_happens = fate == Fault::crash_before_commit || fate == Fault::fails_unlanded ||
                              (fate == Fault::crash_in_recovery && random_.one_in(2));
+  base::Result<std::vector<store::Answer>> answers = unknown_outcome();
   if (!never_happens) {
-    const auto& commands = batch_->batch.commands;
-    batch_->answers = store_->execute(commands);
+    const auto& commands = batch_->commands;
+    answers = store_->execute(commands);
     if (std::ranges::any_of(commands, writes)) ++commits_;
     checks_.after_commit(latest_shown_, std::ranges::any_of(commands, sweeps));
     for (const store::Command& command : commands) {
       const auto* cancel = std::get_if<store::CancelRun>(&command);
       if (cancel != nullptr) checks_.cancel_asked(cancel->workspace, cancel->id);
     }
-    if (!*batch_->answers)
-      checks_.fail("store", "a batch was refused: " + batch_->answers->error().message);
+    if (!answers) checks_.fail("store", "a batch was refused: " + answers.error().message);
   }
   if (fate == Fault::crash_before_commit || fate == Fault::crash_after_commit ||
       fate == Fault::crash_in_recovery) {
     return crash();
   }
-  if (fate == Fault::fails_unlanded || fate == Fault::lands_and_fails) {
-    batch_->answers = unknown_outcome();
-  } else if (chance(profile_.wakeups)) {
+  if (fate == Fault::lands_and_fails) answers = unknown_outcome();
+  if (!fate && chance(profile_.wakeups)) {
     std::vector<RunKey> keys;
     for (const auto& [key, run] : checks_.runs()) keys.push_back(key);
-    add_wakeups(batch_->answers->value(), keys, random_);
+    add_wakeups(answers.value(), keys, random_);
     note(Fault::duplicate_wakeup);
   }
+  engine::ExecutedBatch executed{*std::exchange(batch_, std::nullopt), std::move(answers)};
+  answering_.push_back({std::move(executed), checks_.commit()});
 }
 
 void World::deliver_answers() {
-  Outstanding out = std::move(*batch_);
-  batch_.reset();
-  const bool tells = out.answers->has_value();
+  auto& [executed, commit] = answering_.front();
+  const bool tells = executed.answers.has_value();
   std::vector<store::Command> commands = tells && profile_.frame_bytes_max < 100'000
-                                             ? out.batch.commands
+                                             ? executed.batch.commands
                                              : std::vector<store::Command>{};
   trace("answers{}", tells ? "" : ": unavailable");
-  loop_->committed(std::move(out.batch), std::move(*out.answers), shown());
+  const std::size_t limit =
+      profile_.answers_in_parts ? 1 + random_.below(4) : std::numeric_limits<std::size_t>::max();
+  if (loop_->committed(executed, shown(), limit)) {
+    checks_.heard(commit);
+    answering_.pop_front();
+  }
   if (const std::uint64_t evicted = loop_->counters().evictions; evicted > evictions_) {
     faults_.add(Fault::eviction, commands);
     evictions_ = evicted;

@@ -11,8 +11,9 @@ constexpr std::size_t ends_max = std::size_t{1} << 16;
 
 bool JournalTable::append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
   if (const auto known = ends_.find(run); known != ends_.end()) {
-    if (known->second != seq || append_known_.run(run, seq, at, Blob{entry}) != 1) return false;
-    ++known->second;
+    // No gap; whether the place is free is for the index to say.
+    if (seq > known->second || append_known_.run(run, seq, at, Blob{entry}) != 1) return false;
+    known->second = seq + 1;
     return true;
   }
   if ((seq == 0 ? append_first_ : append_next_).run(run, seq, at, Blob{entry}) != 1) return false;

@@ -47,7 +47,7 @@ class JournalTable {
   Database& database_;
 
   /// Where the journals of open runs end that this store has written to: nobody else writes while it has the file, so
-  /// looking it up again would find the same. The index still has the last word.
+  /// looking up whether a run is open and has the entry before would find the same. Who gets a place is the index's to say.
   std::unordered_map<RunKey, Seq> ends_;
 
   // Where the guard finds nothing the seq is NULL, and OR IGNORE skips the row, as it does where the position is taken.
