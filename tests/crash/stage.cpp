@@ -234,12 +234,15 @@ void Stage::begun(const StepContext& step) {
     if (run.row.id != step.run_id) continue;
     if (is_settled(run.entries, op))
       complain(fmt::format("{}: step {} has a result and runs again", label_of(run.row), op));
-    auto& [label, count] = bodies_[step.id];
-    const std::string name = label_of(run.row) + " " + op;
-    if (!label.empty() && label != name)
-      complain(fmt::format("{} and {} share an id", label, name));
-    label = name;
-    ++count;
+    Bodies& bodies = bodies_[step.id];
+    const std::string label = label_of(run.row) + " " + op;
+    if (!bodies.label.empty() && bodies.label != label)
+      complain(fmt::format("{} and {} share an id", bodies.label, label));
+    if (step.attempt <= bodies.last_attempt)
+      complain(fmt::format("{}: attempt {} begins twice", label, step.attempt));
+    bodies.label = label;
+    bodies.last_attempt = step.attempt;
+    ++bodies.count;
     return;
   }
   complain("a body of a run that is not there: " + step.run_id);
@@ -265,7 +268,7 @@ Observed Stage::observed() {
         without_ids(lines.text(), ids)));
   }
   std::ranges::sort(observed.runs);
-  for (const auto& [id, body] : bodies_) observed.bodies[body.first] += body.second;
+  for (const auto& [id, bodies] : bodies_) observed.bodies[bodies.label] += bodies.count;
   return observed;
 }
 

@@ -127,6 +127,12 @@ class Stage {
     std::vector<store::StoredEntry> entries;
   };
 
+  struct Bodies {
+    std::string label;  ///< of the run and the operation
+    int count = 0;
+    int last_attempt = 0;
+  };
+
   void restart();
   void check_kept();
   void check_reasons();
@@ -136,7 +142,7 @@ class Stage {
   std::deque<Death> deaths_;
   int crashes_ = 0;
   std::map<store::RunKey, std::vector<std::string>> committed_;  ///< before the last crash
-  std::map<std::string, std::pair<std::string, int>> bodies_;    ///< by step id: run and count
+  std::map<std::string, Bodies> bodies_;                         ///< by step id
   std::vector<std::string> complaints_;
 
  public:
