@@ -9,6 +9,9 @@
 
 namespace semel::base {
 
+/// How a variant's alternative begins where its place has to be said.
+inline constexpr std::string_view alternative_start = "{\"$alternative\":";
+
 /// How many characters at the start of `text` are ASCII and stand for themselves in a JSON string.
 std::size_t plain_length(std::string_view text);
 
