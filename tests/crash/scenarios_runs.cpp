@@ -180,7 +180,6 @@ void starts_in_two_workspaces(Stage& stage) {
 
 /// A run that waits for a child, and cleans up if it may.
 struct Family : Worker {
-  WorkflowRef<Work> work_ref{};
   WorkflowRef<Workflow<> (Family::*)()> patient_ref{};
 
   Workflow<> patient() {

@@ -63,8 +63,6 @@ class CrashingEngine final : public semel::Engine {
 struct Observed {
   std::vector<std::string> runs;      ///< each a text of many lines, sorted
   std::map<std::string, int> bodies;  ///< how often one began, by workflow, input and operation
-
-  bool operator==(const Observed&) const = default;
 };
 
 class Stage {

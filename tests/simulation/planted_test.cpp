@@ -12,7 +12,7 @@ namespace {
 
 using namespace semel;
 
-/// All of them are found in the first few: ten times as many are comfortable, and quick where one is not found.
+/// All of them are found in the first ten: enough to spare, and quick where one is not found.
 constexpr std::uint64_t seeds_by_default = 200;
 constexpr std::uint64_t harmless_seeds = SEMEL_HARMLESS_SEEDS;
 
