@@ -116,7 +116,7 @@ class Engine : public Client {
  public:
   /// Opens "sqlite:FILE" or "memory:". Throws Error STORE_UNAVAILABLE if it cannot: another process has it, its schema
   /// is newer than this program, the disk refuses.
-  explicit Engine(std::string url, EngineOptions options = {});
+  explicit Engine(const std::string& url, EngineOptions options = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   virtual ~Engine();

@@ -103,7 +103,7 @@ std::vector<Run> Client::runs(const RunFilter& filter) {
   return runs;
 }
 
-Engine::Engine(std::string url, EngineOptions options) : Engine(threaded_core(url, options)) {}
+Engine::Engine(const std::string& url, EngineOptions options) : Engine(threaded_core(url, options)) {}
 
 Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)) {
   connect(core_->port("default"));

@@ -5,9 +5,7 @@
 
 #include <array>
 
-namespace semel::value {
-
-namespace detail {
+namespace semel::value::detail {
 
 namespace {
 
@@ -94,6 +92,4 @@ bool tag_alternative(Writer& writer, std::size_t start, std::size_t index) {
   return true;
 }
 
-}  // namespace detail
-
-}  // namespace semel::value
+}  // namespace semel::value::detail

@@ -150,16 +150,16 @@ class Loop {
   // ---------------------------------------------------------------------------------------------- calls
 
   void start(StartInput input, Reply<StartReply> reply, TimePoint now);
-  void cancel(std::string workspace, std::string id, CancelOptions options,
-              Reply<std::monostate> reply, TimePoint now);
-  void retry(std::string workspace, std::string id, RunOptions options, Reply<std::monostate> reply,
-             TimePoint now);
-  void fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options,
-            Reply<std::string> reply, TimePoint now);
-  void wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply,
+  void cancel(std::string workspace, const std::string& id, CancelOptions options,
+              const Reply<std::monostate>& reply, TimePoint now);
+  void retry(std::string workspace, const std::string& id, RunOptions options,
+             const Reply<std::monostate>& reply, TimePoint now);
+  void fork(std::string workspace, const std::string& id, std::uint64_t seq, RunOptions options,
+            const Reply<std::string>& reply, TimePoint now);
+  void wake(std::string workspace, const std::string& id, RunOptions options, Reply<int> reply,
             TimePoint now);
   /// Answers once the run is over, dead or diverged. `key` is a hint.
-  void watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply,
+  void watch(std::string workspace, const std::string& id, const Reply<detail::RunEnd>& reply,
              store::RunKey key = 0);
 
   // ---------------------------------------------------------------------------------------------- events

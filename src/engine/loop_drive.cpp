@@ -82,12 +82,12 @@ void Loop::when_ready(const RunPtr& run, std::function<void()> action) {
 void Loop::run_deferred(const RunPtr& run) {
   while (!run->deferred.empty() && !run->blocked && !run->dropped) {
     auto waiting = std::exchange(run->deferred, {});
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
+    for (auto& action : waiting) {
       if (run->dropped) return;
       if (run->blocked) {
-        run->deferred.push_back(std::move(waiting[i]));
+        run->deferred.push_back(std::move(action));
       } else {
-        waiting[i]();
+        action();
       }
     }
   }
@@ -461,7 +461,7 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     return;
   }
   if (!opened_) {
-    before_open_.push_back(
+    before_open_.emplace_back(
         [this, input = std::move(input), reply = std::move(reply)] { start(input, reply, now_); });
     return;
   }

@@ -163,7 +163,7 @@ void Loop::activate(store::RunLoaded stored) {
           .op = {}});
     finish_loading(key, nullptr);
   } else if (crashes >= 2) {
-    suspects_.push_back([this, loaded] {
+    suspects_.emplace_back([this, loaded] {
       suspect_ = loaded->run->key;
       suspect_since_ = now_;
       recover(loaded, true);

@@ -108,12 +108,12 @@ void Loop::with_run(std::string workspace, std::string id,
                     std::function<void(const base::Fault&)> failed) {
   submit(
       store::FindRun{std::move(workspace), std::move(id)},
-      [found](Answer& answer) { found(std::get_if<store::RunLoaded>(&answer)); },
+      [found = std::move(found)](Answer& answer) { found(std::get_if<store::RunLoaded>(&answer)); },
       std::move(failed));
 }
 
-void Loop::cancel(std::string workspace, std::string id, CancelOptions options,
-                  Reply<std::monostate> reply, TimePoint now) {
+void Loop::cancel(std::string workspace, const std::string& id, CancelOptions options,
+                  const Reply<std::monostate>& reply, TimePoint now) {
   now_ = now;
   store::CancelRun command;
   command.workspace = std::move(workspace);
@@ -144,10 +144,11 @@ void Loop::cancel(std::string workspace, std::string id, CancelOptions options,
       refuse_on_fault(reply));
 }
 
-void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> reply, RunKey key) {
+void Loop::watch(std::string workspace, const std::string& id, const Reply<detail::RunEnd>& reply,
+                 RunKey key) {
   const RunPtr run = live(key);
   if (run && !stopping_ && run->id == id && run->workspace == workspace) {
-    watchers_[key].push_back(std::move(reply));
+    watchers_[key].push_back(reply);
     return;
   }
   with_run(
@@ -167,7 +168,7 @@ void Loop::watch(std::string workspace, std::string id, Reply<detail::RunEnd> re
       refuse_on_fault(reply));
 }
 
-void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply<int> reply,
+void Loop::wake(std::string workspace, const std::string& id, RunOptions options, Reply<int> reply,
                 TimePoint now) {
   now_ = now;
   // The run may be dropped at any point on the way, and whatever was to happen next with it.
@@ -213,8 +214,8 @@ void Loop::wake(std::string workspace, std::string id, RunOptions options, Reply
       [answer](const base::Fault& fault) { (*answer)(unavailable(fault)); });
 }
 
-void Loop::retry(std::string workspace, std::string id, RunOptions options,
-                 Reply<std::monostate> reply, TimePoint now) {
+void Loop::retry(std::string workspace, const std::string& id, RunOptions options,
+                 const Reply<std::monostate>& reply, TimePoint now) {
   now_ = now;
   with_run(
       std::move(workspace), id,
@@ -330,8 +331,8 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
       refuse_on_fault(reply));
 }
 
-void Loop::fork(std::string workspace, std::string id, std::uint64_t seq, RunOptions options,
-                Reply<std::string> reply, TimePoint now) {
+void Loop::fork(std::string workspace, const std::string& id, std::uint64_t seq, RunOptions options,
+                const Reply<std::string>& reply, TimePoint now) {
   now_ = now;
   with_run(
       std::move(workspace), id,

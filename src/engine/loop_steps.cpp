@@ -37,6 +37,7 @@ StepOutcome outcome_of(const std::exception_ptr& error) {
   } catch (const RetryableError& retryable) {
     outcome.retry_after = retryable.after;
   } catch (...) {
+    return outcome;  // described above, and retried by policy
   }
   return outcome;
 }
