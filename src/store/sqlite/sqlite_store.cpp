@@ -174,11 +174,11 @@ base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const SqliteOptions
   }
 }
 
-base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(std::shared_ptr<Database> memory) {
+base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(
+    const std::shared_ptr<Database>& memory) {
   try {
     const std::lock_guard guard{memory->mutex()};
     sqlite::migrate(*memory);
-    // Copied: the guard needs it until it is gone.
     return std::unique_ptr<SqliteStore>{
         new SqliteStore{std::make_unique<Impl>(std::nullopt, memory, never_checkpoint)}};
   } catch (const Failed& failed) {

@@ -47,7 +47,8 @@ class SqliteStore final : public Store {
 
   /// A store over a database in memory that outlives it: what was committed is there for the next one, as after a crash.
   /// One store at a time.
-  static base::Result<std::unique_ptr<SqliteStore>> open(std::shared_ptr<sqlite::Database> memory);
+  static base::Result<std::unique_ptr<SqliteStore>> open(
+      const std::shared_ptr<sqlite::Database>& memory);
 
   ~SqliteStore() override;
 
