@@ -29,6 +29,11 @@ struct op_result<Workflow<T>> {
   using type = T;
 };
 
+template <class T>
+struct op_result<Hook<T>> {
+  using type = T;
+};
+
 template <class O>
 using op_result_t = typename op_result<std::remove_cvref_t<O>>::type;
 
@@ -143,6 +148,11 @@ template <class T>
 std::unique_ptr<Node<T>> to_node(Workflow<T>&& workflow) {
   return std::make_unique<BranchNode<T>>(std::move(workflow));
 }
+
+template <class T>
+std::unique_ptr<Node<T>> to_node(Hook<T>& hook);
+template <class T>
+std::unique_ptr<Node<T>> to_node(Hook<T>&& hook);
 
 /// What `all`, `race` and `all_settled` have in common: several operations under the numbers of one.
 class GroupCore : Listener {
@@ -564,7 +574,7 @@ Op<typename detail::vector_of<detail::op_result_t<O>>::type> all(std::vector<O> 
 }
 
 /// The first to settle wins, failure included. A losing sleep is dropped, a losing step is asked to stop and its result
-/// recorded, a losing workflow is not resumed any more.
+/// recorded, a losing hook keeps its payloads, a losing workflow is not resumed any more.
 template <Awaitable... O>
   requires(sizeof...(O) > 1)
 Op<std::variant<detail::result_or_monostate<detail::op_result_t<O>>...>> race(O&&... operations) {

@@ -93,16 +93,20 @@ class VersionNode final : public ImmediateNode<int> {
 /// What no clock will reach: longer sleeps end here instead of overflowing.
 inline constexpr std::chrono::hours sleep_max{24 * 365 * 200};
 
+template <class Rep, class Period>
+std::chrono::nanoseconds sleep_duration(std::chrono::duration<Rep, Period> duration) {
+  const bool endless =
+      std::chrono::duration<double>(duration) > std::chrono::duration<double>(sleep_max);
+  return endless ? std::chrono::nanoseconds{sleep_max}
+                 : std::chrono::ceil<std::chrono::nanoseconds>(duration);
+}
+
 }  // namespace detail
 
 /// Goes on after `duration`, whatever happens to the process meanwhile. Zero or negative: goes on at once.
 template <class Rep, class Period>
 Op<void> sleep(std::chrono::duration<Rep, Period> duration) {
-  const bool endless =
-      std::chrono::duration<double>(duration) > std::chrono::duration<double>(detail::sleep_max);
-  return detail::make_op<detail::SleepNode>(
-      endless ? std::chrono::nanoseconds{detail::sleep_max}
-              : std::chrono::ceil<std::chrono::nanoseconds>(duration));
+  return detail::make_op<detail::SleepNode>(detail::sleep_duration(duration));
 }
 
 /// Goes on at `until`; at once if that is past.

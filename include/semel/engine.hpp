@@ -3,6 +3,7 @@
 
 #include <semel/child.hpp>
 #include <semel/durable.hpp>
+#include <semel/hook.hpp>
 #include <semel/run.hpp>
 
 #include <memory>
@@ -27,6 +28,13 @@ class ClientPort : public RunPort {
  public:
   virtual std::pair<std::string, bool> start(StartSpec spec) = 0;
   virtual std::vector<std::string> list(const RunFilter& filter) = 0;
+  virtual Resumed resume(const std::string& token, std::string payload,
+                         const ResumeOptions& options) = 0;
+  /// The run's id, and whether it was started. `resume_id`: from inside a step.
+  virtual std::pair<std::string, bool> resume_or_start(const std::string& token,
+                                                       std::string payload, StartSpec spec,
+                                                       std::optional<std::string> resume_id) = 0;
+  virtual HookInfo hook(const std::string& token) = 0;
 };
 
 template <class F>
@@ -85,6 +93,64 @@ class Client {
   /// VALIDATION_ERROR with the path of what does not fit.
   Started start(StartOptions options, std::string_view workflow, const Json& input);
 
+  /// Sends a payload to the run that has the token. When it returns, the payload is durable and will be delivered once.
+  /// HookNotFoundError if nobody has it, ValidationError with the path of what does not fit. With a `resume_id`, the same
+  /// call again is answered as the first time; with another payload, IdempotencyConflictError.
+  template <value::Serialisable T>
+  Resumed resume(const std::string& token, const T& payload, const ResumeOptions& options = {}) {
+    return port_->resume(token, value::encode(payload), options);
+  }
+
+  Resumed resume(const std::string& token, const char* payload, const ResumeOptions& options = {}) {
+    return resume(token, std::string(payload), options);
+  }
+
+  /// One transaction: the run that has the token gets the payload, or a new one is started that has the token and finds the
+  /// payload waiting. Payloads a run leaves unread start the next one. `options` may hold neither `token` nor `key`.
+  template <value::Serialisable T, class R, class... P>
+  ResumedOrStarted resume_or_start(const std::string& token, const T& payload, StartOptions options,
+                                   Workflow<R> (*workflow)(P...),
+                                   std::type_identity_t<P>... arguments) {
+    using F = Workflow<R> (*)(P...);
+    return resumed_or_started(token, value::encode(payload),
+                              {std::move(options), "", detail::function_identity(workflow),
+                               detail::encode_arguments<F>(std::move(arguments)...)});
+  }
+
+  template <value::Serialisable T, class R, class... P>
+  ResumedOrStarted resume_or_start(const std::string& token, const T& payload,
+                                   Workflow<R> (*workflow)(P...),
+                                   std::type_identity_t<P>... arguments) {
+    return resume_or_start(token, payload, StartOptions{}, workflow, std::move(arguments)...);
+  }
+
+  template <value::Serialisable T, WorkflowFunction F, class... A>
+    requires(!detail::is_plain_function<F>)
+  ResumedOrStarted resume_or_start(const std::string& token, const T& payload, StartOptions options,
+                                   F workflow, A&&... arguments) {
+    return resumed_or_started(token, value::encode(payload),
+                              {std::move(options), "", detail::function_identity(workflow),
+                               detail::encode_arguments<F>(std::forward<A>(arguments)...)});
+  }
+
+  template <value::Serialisable T, WorkflowFunction F, class... A>
+    requires(!detail::is_plain_function<F>)
+  ResumedOrStarted resume_or_start(const std::string& token, const T& payload, F workflow,
+                                   A&&... arguments) {
+    return resume_or_start(token, payload, StartOptions{}, workflow, std::forward<A>(arguments)...);
+  }
+
+  template <value::Serialisable T, WorkflowFunction F, class... A>
+  ResumedOrStarted resume_or_start(const std::string& token, const T& payload, StartOptions options,
+                                   const WorkflowRef<F>& workflow, A&&... arguments) {
+    return resumed_or_started(token, value::encode(payload),
+                              {std::move(options), workflow.name, "",
+                               detail::encode_arguments<F>(std::forward<A>(arguments)...)});
+  }
+
+  /// HookNotFoundError if nobody has the token.
+  HookInfo hook(const std::string& token) { return port_->hook(token); }
+
   /// RunNotFoundError if there is none.
   Run run(const std::string& id);
 
@@ -98,11 +164,15 @@ class Client {
 
  private:
   Started started(detail::StartSpec spec);
+  ResumedOrStarted resumed_or_started(const std::string& token, std::string payload,
+                                      detail::StartSpec spec);
 
   std::shared_ptr<detail::ClientPort> port_;
 };
 
 struct AddOptions {
+  std::optional<PayloadType>
+      token_payload{};  ///< what a token registered by a start accepts: `type<T>()`
   int version =
       1;  ///< of the workflow's code; a run is not driven by a lower one than drove it before
 };
@@ -125,7 +195,8 @@ class Engine : public Client {
   template <WorkflowFunction F>
   WorkflowRef<F> add(std::string name, F workflow, AddOptions options = {}) {
     WorkflowRef<F> reference{name};
-    add_type(detail::workflow_type(std::move(name), workflow, options.version, workflow));
+    add_type(detail::workflow_type(std::move(name), workflow, options.version, workflow),
+             std::move(options));
     return reference;
   }
 
@@ -133,10 +204,12 @@ class Engine : public Client {
   template <WorkflowFunction F, class C>
   WorkflowRef<F> add(std::string name, F workflow, C* object, AddOptions options = {}) {
     WorkflowRef<F> reference{name};
-    add_type(detail::workflow_type(
-        std::move(name), workflow, options.version, [workflow, object](auto&&... arguments) {
-          return (object->*workflow)(std::forward<decltype(arguments)>(arguments)...);
-        }));
+    add_type(detail::workflow_type(std::move(name), workflow, options.version,
+                                   [workflow, object](auto&&... arguments) {
+                                     return (object->*workflow)(
+                                         std::forward<decltype(arguments)>(arguments)...);
+                                   }),
+             std::move(options));
     return reference;
   }
 
@@ -156,7 +229,7 @@ class Engine : public Client {
   detail::EngineCore& core() { return *core_; }
 
  private:
-  void add_type(detail::WorkflowType type);
+  void add_type(detail::WorkflowType type, AddOptions options);
 
   std::unique_ptr<detail::EngineCore> core_;
 };

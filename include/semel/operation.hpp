@@ -16,6 +16,8 @@ template <class T>
 struct Op;
 template <class T>
 class Workflow;
+template <class T>
+class Hook;
 
 namespace detail {
 
@@ -146,12 +148,16 @@ class LeafNode : public Node<T>, protected Leaf {
 
   T take() override {
     if (failure_) throw_failure(*failure_);
-    if constexpr (!std::is_void_v<T>) return value::decode<T>(value_, value::Mode::journal);
+    if constexpr (!std::is_void_v<T>)
+      return semel::value::decode<T>(value_, semel::value::Mode::journal);
   }
 
  protected:
   virtual void ask(Frame& frame, const std::string& op) = 0;
   [[noreturn]] virtual void throw_failure(const Failure& failure) = 0;
+
+  /// JSON, once it has settled and not failed.
+  const std::string& value() const { return value_; }
 
  private:
   void start(Frame& frame, const std::string& op) final {

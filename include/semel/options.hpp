@@ -64,6 +64,12 @@ struct StartOptions {
   std::map<std::string, std::string> attributes{};
 };
 
+struct ResumeOptions {
+  std::optional<std::string> resume_id{};  ///< 1 to 255 bytes; dedupes retries for 24 hours
+  std::optional<std::uint64_t>
+      expected_version{};  ///< of the run that has the token; ConcurrencyError if it has moved on
+};
+
 struct RunOptions {
   std::optional<std::uint64_t> expected_version{};  ///< ConcurrencyError if the run has moved on
 };

@@ -18,7 +18,7 @@ namespace semel {
 enum class RunStatus {
   pending,  ///< delayed
   running,  ///< a step is under way, or something to do
-  waiting,  ///< parked on timers or other runs
+  waiting,  ///< parked on hooks, timers or other runs
   completed,
   failed,
   cancelled,
@@ -29,7 +29,8 @@ enum class RunStatus {
 std::string_view to_string(RunStatus status);
 
 /// One entry of a run's journal, for people and tools. `value` has what arrived and, under "requests", what the
-/// workflow then asked for.
+/// workflow then asked for. Payloads that were accepted and never read follow as "undelivered", with `seq` of the last
+/// entry and the token as `name`.
 struct Entry {
   std::uint64_t seq = 0;
   std::string kind;
@@ -176,6 +177,25 @@ class Run {
 struct Started {
   Run run;
   bool created = false;
+};
+
+/// What a resume answers: who got the payload.
+struct Resumed {
+  std::string run_id;
+  std::string hook_id;
+};
+
+/// The run that got the payload, and whether this call made it.
+struct ResumedOrStarted {
+  Run run;
+  bool started = false;
+};
+
+/// An active hook.
+struct HookInfo {
+  std::string token;
+  std::string run_id;
+  std::uint64_t waiting = 0;  ///< payloads nobody has read
 };
 
 struct RunFilter {

@@ -6,9 +6,11 @@
 #include <semel/durable.hpp>
 #include <semel/engine.hpp>
 #include <semel/error.hpp>
+#include <semel/hook.hpp>
 #include <semel/operation.hpp>
 #include <semel/options.hpp>
 #include <semel/run.hpp>
+#include <semel/shape.hpp>
 #include <semel/step.hpp>
 #include <semel/task.hpp>
 #include <semel/testing.hpp>

@@ -76,6 +76,12 @@ struct WorkflowPromiseBase {
     return OpAwaiter<T>{*this, OpAccess::take<T>(static_cast<Op<T>&>(op))};
   }
 
+  /// The hook's next payload.
+  template <class U>
+  OpAwaiter<U> await_transform(Hook<U>& hook);
+  template <class U>
+  OpAwaiter<U> await_transform(Hook<U>&& hook);
+
   template <class T>
   InlineAwaiter<T> await_transform(Workflow<T>&& workflow) {
     return InlineAwaiter<T>{*this, std::move(workflow)};
@@ -366,6 +372,8 @@ struct WorkflowType {
   std::string name;
   int version = 1;
   std::string function;  ///< identity of the function it was registered with
+  std::string
+      token_payload;  ///< shape of what a token registered by a start accepts; empty: anything
   /// Decodes the arguments and calls the function; the coroutine has not begun.
   std::function<std::unique_ptr<Root>(std::string_view input)> make;
   /// Decodes the arguments (boundary rules) and encodes them again. Throws ValidationError.

@@ -18,6 +18,14 @@ constexpr std::size_t journal_page = 1000;
   if (refusal.code == "IDEMPOTENCY_CONFLICT")
     throw IdempotencyConflictError(refusal.code, refusal.message);
   if (refusal.code == "CONCURRENCY_ERROR") throw ConcurrencyError(refusal.code, refusal.message);
+  if (refusal.code == "HOOK_NOT_FOUND") throw HookNotFoundError(refusal.code, refusal.message);
+  if (refusal.code == "HOOK_CONFLICT") {
+    HookConflictError error(refusal.code, refusal.message);
+    error.run_id = refusal.run_id;
+    throw error;
+  }
+  if (refusal.code == "VALIDATION_ERROR" && !refusal.message.starts_with('/'))
+    throw ValidationError(refusal.path, refusal.message);
   if (refusal.code == "RUN_NOT_FOUND") throw RunNotFoundError(refusal.code, refusal.message);
   if (refusal.code == "RUN_NOT_ACTIVE") throw RunNotActiveError(refusal.code, refusal.message);
   throw Error(refusal.code, refusal.message);
@@ -66,7 +74,7 @@ T value_or_throw(base::Result<T> result) {
 
 }  // namespace
 
-std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
+engine::StartInput WorkspaceClient::start_input(detail::StartSpec spec) {
   refuse_inside_workflow();
   engine::check_start_options(spec.options);
   if (spec.workflow.empty()) spec.workflow = registry_->name_of(spec.function);
@@ -86,6 +94,11 @@ std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
     input.fingerprint =
         idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
   }
+  return input;
+}
+
+std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
+  engine::StartInput input = start_input(std::move(spec));
   auto started = call<engine::StartReply>(
       *driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
         loop.start(input, std::move(reply), now);
@@ -94,11 +107,85 @@ std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
 }
 
 std::pair<std::string, bool> StepClient::start(detail::StartSpec spec) {
-  const int number = calls_.fetch_add(1) + 1;
-  if (!spec.options.key && !spec.options.run_id) {
-    spec.options.key = "step:" + step_id_ + ":" + std::to_string(number);
-  }
+  const std::string call = next_call();
+  if (!spec.options.key && !spec.options.run_id) spec.options.key = call;
   return inner_->start(std::move(spec));
+}
+
+std::string StepClient::next_call() {
+  return "step:" + step_id_ + ":" + std::to_string(calls_.fetch_add(1) + 1);
+}
+
+Resumed StepClient::resume(const std::string& token, std::string payload,
+                           const ResumeOptions& options) {
+  ResumeOptions once = options;
+  const std::string call = next_call();
+  if (!once.resume_id) once.resume_id = call;
+  return inner_->resume(token, std::move(payload), once);
+}
+
+std::pair<std::string, bool> StepClient::resume_or_start(const std::string& token,
+                                                         std::string payload,
+                                                         detail::StartSpec spec,
+                                                         std::optional<std::string>) {
+  return inner_->resume_or_start(token, std::move(payload), std::move(spec), next_call());
+}
+
+store::Deliver WorkspaceClient::delivery(const std::string& token, std::string payload,
+                                         const ResumeOptions& options) const {
+  refuse_inside_workflow();
+  detail::check_token(token);
+  if (options.resume_id && (options.resume_id->empty() || options.resume_id->size() > 255))
+    throw Error("VALIDATION_ERROR", "/resume_id: a resume id has 1 to 255 bytes");
+  if (payload.size() > limits_.payload_bytes_max) {
+    throw Error("PAYLOAD_TOO_LARGE", "the payload has " + std::to_string(payload.size()) +
+                                         " bytes; the limit is " +
+                                         std::to_string(limits_.payload_bytes_max));
+  }
+  store::Deliver deliver{.workspace = workspace_,
+                         .token = token,
+                         .payload = std::move(payload),
+                         .resume_id = options.resume_id,
+                         .expected_version = options.expected_version};
+  if (deliver.resume_id) {
+    deliver.fingerprint = idempotency::start_fingerprint(token, value::canonical(deliver.payload));
+  }
+  return deliver;
+}
+
+Resumed WorkspaceClient::resume(const std::string& token, std::string payload,
+                                const ResumeOptions& options) {
+  auto reply = call<engine::DeliverReply>(*driver_, {},
+                                          [deliver = delivery(token, std::move(payload), options)](
+                                              Loop& loop, TimePoint now, auto answer) {
+                                            loop.deliver(deliver, std::move(answer), now);
+                                          });
+  return {std::move(reply.run_id), std::move(reply.hook_id)};
+}
+
+std::pair<std::string, bool> WorkspaceClient::resume_or_start(
+    const std::string& token, std::string payload, detail::StartSpec spec,
+    std::optional<std::string> resume_id) {
+  if (spec.options.token || spec.options.key) {
+    throw Error("VALIDATION_ERROR",
+                "/options: resume_or_start takes neither a token nor a key; the token decides");
+  }
+  ResumeOptions options;
+  options.resume_id = std::move(resume_id);
+  auto reply = call<engine::DeliverReply>(
+      *driver_, {},
+      [deliver = delivery(token, std::move(payload), options),
+       input = start_input(std::move(spec))](Loop& loop, TimePoint now, auto answer) {
+        loop.resume_or_start(deliver, input, std::move(answer), now);
+      });
+  return {std::move(reply.run_id), reply.started};
+}
+
+HookInfo WorkspaceClient::hook(const std::string& token) {
+  refuse_inside_workflow();
+  const auto found = value_or_throw(driver_->reader().hook(workspace_, token));
+  if (!found) throw HookNotFoundError("HOOK_NOT_FOUND", "nobody has the token \"" + token + "\"");
+  return {found->token, found->run_id, found->waiting};
 }
 
 store::RunRecord WorkspaceClient::record(const std::string& id) {
@@ -148,6 +235,14 @@ std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) 
 std::vector<Entry> WorkspaceClient::journal(const std::string& id) {
   std::vector<Entry> views;
   for (const store::StoredEntry& stored : entries(id)) views.push_back(view(stored));
+  for (const store::Undelivered& left :
+       value_or_throw(driver_->reader().undelivered(record(id).key))) {
+    views.push_back({.seq = views.empty() ? 0 : views.back().seq,
+                     .kind = "undelivered",
+                     .name = left.token,
+                     .value = {{"value", value::from_text(left.value)}},
+                     .at = left.at});
+  }
   return views;
 }
 
@@ -155,15 +250,23 @@ std::vector<std::string> WorkspaceClient::stream(const std::string& id, const st
                                                  std::uint64_t from) {
   std::vector<std::string> values;
   std::uint64_t position = 0;
-  std::vector<std::string> journal;
-  for (store::StoredEntry& stored : entries(id)) journal.push_back(std::move(stored.bytes));
-  for (const journal::Record& record : value_or_throw(journal::read_journal(journal))) {
-    if (record.requests_void) continue;  // a retried run has emitted them again
-    for (const journal::Request& request : record.entry.requests) {
-      if (request.kind != journal::RequestKind::emit || request.name != stream) continue;
-      if (position++ >= from) values.push_back(request.value);
+  std::vector<std::string> generation;
+  const auto collect = [&] {
+    for (const journal::Record& record : value_or_throw(journal::read_journal(generation))) {
+      if (record.requests_void) continue;  // a retried run has emitted them again
+      for (const journal::Request& request : record.entry.requests) {
+        if (request.kind != journal::RequestKind::emit || request.name != stream) continue;
+        if (position++ >= from) values.push_back(request.value);
+      }
     }
+    generation.clear();
+  };
+  for (store::StoredEntry& stored : entries(id)) {
+    const auto entry = journal::decode(stored.bytes);
+    generation.push_back(std::move(stored.bytes));
+    if (entry && journal::ends_generation(*entry)) collect();
   }
+  collect();
   return values;
 }
 

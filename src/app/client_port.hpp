@@ -23,6 +23,12 @@ class WorkspaceClient final : public detail::ClientPort {
 
   std::pair<std::string, bool> start(detail::StartSpec spec) override;
   std::vector<std::string> list(const RunFilter& filter) override;
+  Resumed resume(const std::string& token, std::string payload,
+                 const ResumeOptions& options) override;
+  std::pair<std::string, bool> resume_or_start(const std::string& token, std::string payload,
+                                               detail::StartSpec spec,
+                                               std::optional<std::string> resume_id) override;
+  HookInfo hook(const std::string& token) override;
   detail::RunInfo look(const std::string& id) override;
   std::vector<Entry> journal(const std::string& id) override;
   std::vector<std::string> stream(const std::string& id, const std::string& stream,
@@ -36,6 +42,9 @@ class WorkspaceClient final : public detail::ClientPort {
   int wake(const std::string& id, const RunOptions& options) override;
 
  private:
+  engine::StartInput start_input(detail::StartSpec spec);
+  store::Deliver delivery(const std::string& token, std::string payload,
+                          const ResumeOptions& options) const;
   store::RunRecord record(const std::string& id);
   std::vector<store::StoredEntry> entries(const std::string& id);
 
@@ -46,14 +55,22 @@ class WorkspaceClient final : public detail::ClientPort {
   Limits limits_;
 };
 
-/// What a step body is given: starts without a key get one from the step's id and the call's number, so a retried step
-/// does not make them twice.
+/// What a step body is given: starts without a key and resumes without an id get one from the step's id and the call's
+/// number, so a retried step does not do them twice.
 class StepClient final : public detail::ClientPort {
  public:
   StepClient(std::shared_ptr<detail::ClientPort> inner, std::string step_id)
       : inner_(std::move(inner)), step_id_(std::move(step_id)) {}
 
   std::pair<std::string, bool> start(detail::StartSpec spec) override;
+
+  Resumed resume(const std::string& token, std::string payload,
+                 const ResumeOptions& options) override;
+  std::pair<std::string, bool> resume_or_start(const std::string& token, std::string payload,
+                                               detail::StartSpec spec,
+                                               std::optional<std::string> resume_id) override;
+
+  HookInfo hook(const std::string& token) override { return inner_->hook(token); }
 
   std::vector<std::string> list(const RunFilter& filter) override { return inner_->list(filter); }
 
@@ -92,6 +109,8 @@ class StepClient final : public detail::ClientPort {
   }
 
  private:
+  std::string next_call();
+
   std::shared_ptr<detail::ClientPort> inner_;
   std::string step_id_;
   std::atomic<int> calls_{0};

@@ -87,6 +87,12 @@ Started Client::started(detail::StartSpec spec) {
   return Started{Run{port_, std::move(id)}, created};
 }
 
+ResumedOrStarted Client::resumed_or_started(const std::string& token, std::string payload,
+                                            detail::StartSpec spec) {
+  auto [id, started] = port_->resume_or_start(token, std::move(payload), std::move(spec), {});
+  return ResumedOrStarted{Run{port_, std::move(id)}, started};
+}
+
 Started Client::start(StartOptions options, std::string_view workflow, const Json& input) {
   const Json arguments = input.is_array() ? input : Json(boost::json::array{input});
   return started({std::move(options), std::string(workflow), "", value::to_text(arguments), false});
@@ -111,7 +117,10 @@ Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)
 
 Engine::~Engine() = default;
 
-void Engine::add_type(detail::WorkflowType type) { core_->add(std::move(type)); }
+void Engine::add_type(detail::WorkflowType type, AddOptions options) {
+  if (options.token_payload) type.token_payload = std::move(options.token_payload->shape);
+  core_->add(std::move(type));
+}
 
 void Engine::start_workers() { core_->driver().start_workers(); }
 

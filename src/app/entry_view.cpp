@@ -22,7 +22,8 @@ Json view_of(const journal::Request& request) {
   json::object object{{"kind", to_string(request.kind)}};
   if (!request.op.empty()) object["op"] = request.op;
   if (!request.name.empty()) object["name"] = request.name;
-  if (request.attempt != 0) object["attempt"] = request.attempt;
+  if (request.attempt != 0 && request.kind != journal::RequestKind::hook)
+    object["attempt"] = request.attempt;
   if (request.kind == journal::RequestKind::uuid) {
     object["value"] = request.value;
   } else if (!request.value.empty()) {

@@ -82,7 +82,24 @@ void throw_step_failure(const Failure& failure) {
   throw error;
 }
 
+void throw_hook_failure(const Failure& failure) {
+  const auto details = [&] {
+    return failure.details.empty()
+               ? std::string{}
+               : value::decode<std::string>(failure.details, value::Mode::journal);
+  };
+  if (failure.code == "HOOK_CONFLICT") {
+    HookConflictError error(failure.code, failure.message);
+    error.run_id = details();
+    throw error;
+  }
+  if (failure.code == "HOOK_DISPOSED") throw HookDisposedError(failure.code, failure.message);
+  if (failure.code == "VALIDATION_ERROR") throw ValidationError(details(), failure.message);
+  throw Error(failure.code, failure.message);
+}
+
 void throw_run_failure(const Failure& failure) {
+  if (failure.code == "HOOK_CONFLICT") throw_hook_failure(failure);
   if (failure.code == "RUN_CANCELLED") throw RunCancelledError("RUN_CANCELLED", failure.message);
   if (failure.code == "RUN_NOT_FOUND") throw RunNotFoundError("RUN_NOT_FOUND", failure.message);
   if (failure.code == "IDEMPOTENCY_CONFLICT")

@@ -13,8 +13,17 @@
 
 namespace semel::engine {
 
+/// What a body is called outside of its run: bodies of an old generation may still be under way while the new one begins
+/// operations of the same ids.
+inline std::string body_name(std::uint32_t generation, const std::string& op) {
+  return generation == 0 ? op : op + "@" + std::to_string(generation);
+}
+
+/// The operation of a body, by its name.
+inline std::string body_op(const std::string& name) { return name.substr(0, name.find('@')); }
+
 struct Body {
-  std::string op;
+  std::string op;  ///< its name: see `body_name`
   std::uint32_t attempt = 0;
   std::stop_source stop;
   std::shared_ptr<LiveRun>

@@ -80,6 +80,15 @@ void make_run_failed(journal::Failure& failure) {
   failure.code = "RUN_FAILED";
 }
 
+/// Compared by name, not by place: a version, the release of a hook.
+bool is_found(const Request& request) {
+  return request.kind == RequestKind::version || request.kind == RequestKind::hook_release;
+}
+
+bool is_random_hook(const Request& request) {
+  return request.kind == RequestKind::hook && (request.attempt & journal::hook_random) != 0;
+}
+
 Request request_of(RequestKind kind, const std::string& op, std::string name = {}) {
   Request request;
   request.kind = kind;
@@ -97,6 +106,7 @@ Frame::Frame(const Registry& registry, base::Random& random, FrameLimits limits)
 
 Frame::~Frame() {
   SEMEL_ASSERT(bodies_in_flight == 0);
+  closing_ = true;
   root_.reset();
   // Destroying a branch may hand over branches of its own.
   while (!unwatched_.empty() || !buried_.empty()) {
@@ -107,6 +117,7 @@ Frame::~Frame() {
 
 void Frame::create(const detail::WorkflowType& type, std::string_view input) {
   const InsideWorkflow inside(meter_);
+  type_ = &type;
   root_ = type.make(input);
   root_->promise().frame = this;
   root_->promise().listener = &root_listener_;
@@ -133,15 +144,23 @@ void Frame::deliver(const Arrival& arrival, const journal::RunState& before, Tim
     }
     case ArrivalKind::outcome: {
       const journal::Operation* operation = before.find(arrival.op);
-      if (arrival.failure) {
+      const bool is_run = operation != nullptr && (operation->kind == RequestKind::child ||
+                                                   operation->kind == RequestKind::spawn ||
+                                                   operation->kind == RequestKind::result_of);
+      if (!is_run) {
+        deliver_hook_outcome(arrival, operation);
+      } else if (arrival.failure) {
         settle(arrival.op, {{}, &*arrival.failure});
-      } else if (operation != nullptr && operation->kind == RequestKind::spawn) {
+      } else if (operation->kind == RequestKind::spawn) {
         settle(arrival.op, {value::encode(arrival.name), nullptr});
       }
       break;
     }
     case ArrivalKind::timer_fired:
       settle(arrival.op, {});
+      break;
+    case ArrivalKind::payload_arrived:
+      settle(arrival.op, {arrival.value, arrival.failure ? &*arrival.failure : nullptr});
       break;
     case ArrivalKind::woken:
       for (const journal::Lost& sleep : arrival.ops) settle(sleep.op, {});
@@ -192,10 +211,16 @@ void Frame::pump() {
 
 void Frame::finish() {
   ended_ = true;
+  if (continue_with_ && !cancelling_) {
+    Request again = request_of(RequestKind::continue_as_new, "");
+    again.value = *continue_with_;
+    ask(again);
+    return;
+  }
   Request end = request_of(RequestKind::completed, "");
   try {
     const InsideWorkflow inside(meter_);
-    end.value = root_->take_result();
+    if (!continue_with_) end.value = root_->take_result();
     check_size("the run's result", end.value);
   } catch (...) {
     end.kind = RequestKind::failed;
@@ -219,11 +244,12 @@ void Frame::expect(std::span<const Request> requests) {
 
 void Frame::expect_no_more() {
   // Versions are found by name; code that no longer asks for one has not diverged.
-  const auto left = std::ranges::find_if(
-      expected_, [](const Request& request) { return request.kind != RequestKind::version; });
+  const auto left =
+      std::ranges::find_if(expected_, [](const Request& request) { return !is_found(request); });
   if (left != expected_.end() && !divergence_) diverge(describe_request(*left), "nothing more");
   expected_ = {};
   replaying_ = false;
+  std::ranges::move(std::exchange(late_, {}), std::back_inserter(asked_));
 }
 
 void Frame::diverge(std::string recorded, std::string asked) {
@@ -236,14 +262,15 @@ bool Frame::ask(Request& request) {
     asked_.push_back(request);
     return true;
   }
-  while (!expected_.empty() && expected_.front().kind == RequestKind::version)
-    expected_ = expected_.subspan(1);
+  while (!expected_.empty() && is_found(expected_.front())) expected_ = expected_.subspan(1);
   if (expected_.empty()) {
     diverge("nothing more", describe_request(request));
     return false;
   }
   const Request& recorded = expected_.front();
-  if (recorded.kind != request.kind || recorded.op != request.op || recorded.name != request.name) {
+  const bool same_name =
+      recorded.name == request.name || (is_random_hook(recorded) && is_random_hook(request));
+  if (recorded.kind != request.kind || recorded.op != request.op || !same_name) {
     diverge(describe_request(recorded), describe_request(request));
     return false;
   }
@@ -255,7 +282,7 @@ bool Frame::ask(Request& request) {
 
 void Frame::attach(const std::string& op, detail::Leaf& leaf,
                    std::unique_ptr<detail::StepSpec> step) {
-  attachments_.push_back({op, &leaf, std::move(step)});
+  attachments_.push_back({op, &leaf, std::move(step), {}});
 }
 
 void Frame::settle(const std::string& op, detail::Settlement settlement) {

@@ -47,6 +47,8 @@ class Frame final : public detail::Frame {
 
   std::vector<journal::Request> take_asked() { return std::exchange(asked_, {}); }
 
+  bool has_asked() const { return !asked_.empty(); }
+
   /// The child runs asked for since the last call, in order; parallel to the child and spawn requests.
   std::vector<detail::ChildSpec> take_children() { return std::exchange(children_, {}); }
 
@@ -54,6 +56,9 @@ class Frame final : public detail::Frame {
   void recall_version(std::string name, int version) {
     versions_.emplace_back(std::move(name), version);
   }
+
+  /// Before a replay: a release that was recorded, wherever in the journal.
+  void recall_release(std::string op) { released_.push_back(std::move(op)); }
 
   /// Until told otherwise, what is asked is compared with `requests`, which must outlive the comparison.
   void expect(std::span<const journal::Request> requests);
@@ -82,6 +87,12 @@ class Frame final : public detail::Frame {
     std::string op;
     detail::Leaf* leaf = nullptr;
     std::unique_ptr<detail::StepSpec> step;
+    std::string hook;  ///< the op of the hook whose next payload it waits for
+  };
+
+  struct Hook {
+    std::string op;
+    detail::HookLeaf* leaf = nullptr;
   };
 
   class RootListener final : public detail::Listener {
@@ -107,6 +118,14 @@ class Frame final : public detail::Frame {
   bool ask_attribute(const std::string& op, const std::string& name,
                      const std::string& value) override;
   bool ask_emit(const std::string& op, const std::string& stream, std::string value) override;
+  void ask_hook(detail::HookLeaf& leaf, const std::string& op, detail::HookSpec& spec,
+                bool awaited) override;
+  void ask_next(detail::Leaf& leaf, const std::string& op, const std::string& hook) override;
+  void ask_try(detail::Leaf& leaf, const std::string& op, const std::string& hook) override;
+  void ask_close(detail::Leaf& leaf, const std::string& op, const std::string& hook) override;
+  void release_hook(const std::string& op) noexcept override;
+  void forget_hook(detail::HookLeaf& leaf) noexcept override;
+  void ask_continue(const std::string& arguments) override;
   void abandon(detail::Leaf& leaf) override;
   void forget(detail::Leaf& leaf) noexcept override;
   void ready(detail::Resumable& resumable) override;
@@ -120,6 +139,8 @@ class Frame final : public detail::Frame {
   void attach(const std::string& op, detail::Leaf& leaf,
               std::unique_ptr<detail::StepSpec> step = nullptr);
   void settle(const std::string& op, detail::Settlement settlement);
+  void settle_awaits(const std::string& hook, const journal::Failure& failure);
+  void deliver_hook_outcome(const journal::Arrival& arrival, const journal::Operation* operation);
   void pump();
   void finish();
   void check_size(const char* what, const std::string& json) const;
@@ -132,6 +153,11 @@ class Frame final : public detail::Frame {
   std::unique_ptr<detail::Root> root_;
   std::vector<detail::Resumable*> ready_;
   std::vector<Attachment> attachments_;
+  std::vector<Hook> hooks_;
+  std::vector<std::string> released_;   ///< recorded and not met on replay yet
+  std::vector<journal::Request> late_;  ///< releases met on replay that were not recorded
+  const detail::WorkflowType* type_ = nullptr;
+  std::optional<std::string> continue_with_;
   std::vector<std::unique_ptr<detail::Kept>> unwatched_;
   std::vector<std::unique_ptr<detail::Kept>> buried_;
   std::vector<journal::Request> asked_;
@@ -144,6 +170,7 @@ class Frame final : public detail::Frame {
   bool finished_ = false;
   bool ended_ = false;
   bool cancelling_ = false;
+  bool closing_ = false;  ///< being destroyed: nothing is asked for any more
   std::optional<Divergence> divergence_;
 };
 

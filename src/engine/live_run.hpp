@@ -22,16 +22,19 @@ struct LiveRun {
   std::string id;
   std::string workspace;
   std::string instance;
+  std::uint32_t generation = 0;
+  journal::Seq first_seq = 0;  ///< where the journal of this generation begins
   const detail::WorkflowType* type = nullptr;
   std::optional<TimePoint> deadline;
   store::Status row_status =
       store::Status::running;  ///< what the store has, or will have once the batch is committed
   journal::RunState state;
-  std::unique_ptr<Frame> frame;  ///< null until replayed
-  int uncommitted = 0;           ///< entries handed to the store and not answered yet
-  bool blocked = false;          ///< the store decides something: whatever arrives waits
-  bool dropped = false;          ///< no longer ours: late answers and results are ignored
-  std::int64_t inbox_seen = 0;   ///< items up to this one have been taken
+  std::unique_ptr<Frame> frame;   ///< null until replayed
+  int uncommitted = 0;            ///< entries handed to the store and not answered yet
+  bool blocked = false;           ///< the store decides something: whatever arrives waits
+  bool dropped = false;           ///< no longer ours: late answers and results are ignored
+  std::int64_t inbox_seen = 0;    ///< items up to this one have been taken
+  std::uint64_t inbox_asked = 0;  ///< number of the last batch that reads its inbox
   std::vector<std::function<void()>> deferred;  ///< what arrived while blocked
   std::vector<std::pair<std::string, std::string>>
       progress;  ///< op, JSON: what the attempt before reported

@@ -10,6 +10,7 @@
 
 #include "base/random.hpp"
 #include "base/result.hpp"
+#include "base/shape.hpp"
 #include "engine/bodies.hpp"
 #include "engine/frame.hpp"
 #include "engine/live_run.hpp"
@@ -40,6 +41,7 @@ struct Refusal {
   std::string code;
   std::string message;
   std::string run_id;
+  std::string path{};  ///< of what does not fit
 };
 
 template <class T>
@@ -60,7 +62,24 @@ struct StartInput {
   StartOptions options;
 };
 
+/// Who got a payload.
+struct DeliverReply {
+  std::string run_id;
+  std::string hook_id;
+  bool started = false;
+};
+
 Refusal refusal_of(const store::StartRefused& refused);
+
+/// The tokens a run has, to be taken by a copy of it.
+std::vector<store::HookClaim> claims_of(const journal::RunState& state);
+
+/// What `entry`, which `state` has in it already, asks of the store about hooks.
+std::vector<store::HookChange> hook_changes(const journal::Entry& entry,
+                                            const journal::RunState& state);
+
+/// True where the run cannot go on before the store has answered.
+bool asks_store(const store::Changes& changes);
 
 /// What the loop asks of its surroundings. Calls come from inside the loop's own calls and must not call back into it.
 class Host {
@@ -123,6 +142,7 @@ struct ExecutedBatch {
 /// What goes with an entry besides itself.
 struct EntryExtra {
   std::vector<std::int64_t> consumed{};  ///< inbox items it takes
+  std::vector<std::int64_t> payloads{};  ///< payloads it takes
   std::function<void(bool)> written{};   ///< told whether it is durable
 };
 
@@ -150,6 +170,10 @@ class Loop {
   // ---------------------------------------------------------------------------------------------- calls
 
   void start(StartInput input, Reply<StartReply> reply, TimePoint now);
+  /// Workspace, token, payload, resume id and expected version are given.
+  void deliver(store::Deliver deliver, const Reply<DeliverReply>& reply, TimePoint now);
+  void resume_or_start(store::Deliver deliver, StartInput input, const Reply<DeliverReply>& reply,
+                       TimePoint now);
   void cancel(std::string workspace, const std::string& id, CancelOptions options,
               const Reply<std::monostate>& reply, TimePoint now);
   void retry(std::string workspace, const std::string& id, RunOptions options,
@@ -259,6 +283,10 @@ class Loop {
   void read_inbox(store::RunKey key);
   void take_inbox(const RunPtr& run, const std::vector<store::InboxItem>& items);
 
+  // loop_hooks.cpp
+  void delivered(const std::string& token, store::Answer& answer, const Reply<DeliverReply>& reply);
+  void take_payloads(const RunPtr& run, const std::vector<store::PayloadItem>& items);
+
   // loop_steps.cpp
   void begin_attempt(const RunPtr& run, const std::string& op);
   void hand_out(const RunPtr& run, const std::string& op);
@@ -266,6 +294,7 @@ class Loop {
                     StepOutcome outcome);
   void write_attempt(const RunPtr& run, const std::string& op, std::uint32_t attempt,
                      StepOutcome& outcome);
+  void release_left_hooks(const RunPtr& run);
   void expire_bodies();
   std::chrono::nanoseconds backoff(const Retry& retry, std::uint32_t failures);
 
@@ -282,7 +311,7 @@ class Loop {
   void next_suspect();
   void suspect_progress(store::RunKey key, bool over);
   void note_rest(const RunPtr& run);
-  std::vector<journal::Lost> lost_here(store::RunKey key, const journal::RunState& state) const;
+  std::vector<journal::Lost> lost_here(const LiveRun& run) const;
 
   // loop_timers.cpp
   void find_due();
@@ -304,6 +333,7 @@ class Loop {
   LoopOptions options_;
   base::IdSource ids_;
   LoopCounters counters_;
+  base::ShapeChecker shapes_;
   TimePoint now_{};
 
   Batch outgoing_;

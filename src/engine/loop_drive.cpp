@@ -56,14 +56,6 @@ base::Rare<store::End> end_of(const Entry& entry) {
   }
 }
 
-/// Something in it only the store can decide; the run waits for that.
-bool asks_store(const Entry& entry) {
-  return std::ranges::any_of(entry.requests, [](const Request& request) {
-    return request.kind == RequestKind::child || request.kind == RequestKind::spawn ||
-           request.kind == RequestKind::result_of;
-  });
-}
-
 detail::RunEnd run_end(const store::End& end) {
   return {static_cast<RunStatus>(end.status), end.output, end.failure.value_or(journal::Failure{})};
 }
@@ -95,7 +87,7 @@ void Loop::run_deferred(const RunPtr& run) {
 
 /// The workflow's own code runs here, eagerly, because it has no effects; what it asks for waits for the commit.
 void Loop::transition(const RunPtr& run, Arrival arrival, EntryExtra extra) {
-  SEMEL_ASSERT(!run->blocked && run->frame != nullptr && !run->state.ended);
+  SEMEL_ASSERT(!run->blocked && run->frame != nullptr && !run->state.is_over());
   run->frame->deliver(arrival, run->state, now_);
   Entry entry{std::move(arrival), run->frame->take_asked()};
   if (run->frame->divergence()) {
@@ -113,7 +105,8 @@ void Loop::transition(const RunPtr& run, Arrival arrival, EntryExtra extra) {
 
 void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   auto children = run->frame ? run->frame->take_children() : std::vector<detail::ChildSpec>{};
-  if (run->state.next + 1 >= options_.limits.journal_entries_max && !journal::ends_run(entry)) {
+  const bool goes_on = !journal::ends_run(entry) && !journal::ends_generation(entry);
+  if (goes_on && run->state.next - run->first_seq + 1 >= options_.limits.journal_entries_max) {
     entry = {};
     entry.arrival.kind = ArrivalKind::limit_reached;
     entry.arrival.failure = journal::Failure{
@@ -131,9 +124,10 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   advance.seq = run->state.next;
   advance.changes = apply_entry(*run, entry, children);
   advance.changes.inbox_consumed = std::move(extra.consumed);
+  advance.changes.payloads_consumed = std::move(extra.payloads);
   advance.entries.push_back(journal::encode(entry));
   if (options_.check_replay) run->entries.push_back(advance.entries.back());
-  run->blocked = !advance.changes.children.empty() || !advance.changes.waits.empty();
+  run->blocked = asks_store(advance.changes);
   ++run->uncommitted;
   // No longer at rest: evicted now, it would not hear that its entry is durable.
   if (run->is_idle) idle_.erase(run->idle_position);
@@ -230,6 +224,19 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry,
     run.row_status = changes.end->status;
     return changes;
   }
+  changes.hooks = hook_changes(entry, run.state);
+  if (run.state.continued) {
+    changes.timers_set.clear();
+    changes.timers_cleared.clear();
+    changes.children.clear();
+    changes.waits.clear();
+    std::erase_if(changes.hooks, [](const store::HookChange& change) {
+      return change.kind != store::HookChange::Kind::release;
+    });
+    changes.continue_as_new = entry.requests.back().value;
+    run.row_status = Status::running;
+    return changes;
+  }
   // Nothing of a recovered run was replayed yet, and its code may go on from what it finds there: parked now and killed
   // before that, nothing would wake it.
   if (arrival.kind == ArrivalKind::recovered) return changes;
@@ -261,8 +268,15 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
     over(run->key, run_end(*end));
     return;
   }
-  // Entries before the one that asked the store may be answered first: they have nothing to say about it.
-  if (run->blocked && asks_store(entry)) {
+  if (journal::ends_generation(entry)) {
+    // Whatever is under way belongs to the old generation; the new one is read as any run is.
+    bodies_.for_each_of(run->key, [](Body& body) { body.stop.request_stop(); });
+    drop(run);
+    if (workers_) load(run->key);
+    return;
+  }
+  // Nothing is written behind an entry that asks the store: it is the last to be answered.
+  if (run->blocked && run->uncommitted == 0) {
     run->blocked = false;
     apply_outcomes(run, effects.outcomes);
   }
@@ -285,7 +299,11 @@ void Loop::apply_outcomes(const RunPtr& run, const std::vector<std::string>& out
     const bool goes_on =
         outcome->arrival.failure || operation == nullptr || operation->kind != RequestKind::child;
     if (goes_on && run->row_status == Status::waiting) run->row_status = Status::running;
+    const std::string hook =
+        operation != nullptr && operation->kind == RequestKind::hook_next ? operation->name : "";
     run->state.apply(*outcome);
+    // It took the oldest payload; the next in line may be waiting for another one.
+    if (!hook.empty() && run->state.awaiter(hook) != nullptr) read_inbox(run->key);
   }
   continue_with(run, run->frame->take_asked());
 }
@@ -332,7 +350,8 @@ void Loop::release(const RunPtr& run, const Entry& entry) {
   for (const Request& request : entry.requests) {
     if (request.kind == RequestKind::step) begin_attempt(run, request.op);
     if (request.kind == RequestKind::abandon) {
-      if (Body* body = bodies_.find(run->key, request.op)) body->stop.request_stop();
+      if (Body* body = bodies_.find(run->key, body_name(run->generation, request.op)))
+        body->stop.request_stop();
     }
   }
 }
@@ -351,20 +370,25 @@ void Loop::read_inbox(RunKey key) {
     load(key);
     return;
   }
+  // A batch that is not out yet will see what this call is about.
+  if (run->inbox_asked == counters_.batches + 1) return;
+  run->inbox_asked = counters_.batches + 1;
   submit(store::ReadInbox{key}, [this, run](Answer& answer) {
-    auto items = std::get<store::InboxRead>(std::move(answer)).items;
+    auto read = std::get<store::InboxRead>(std::move(answer));
     if (run->dropped) {
       // Evicted meanwhile: whoever brings it back reads its inbox with it.
-      if (!items.empty()) load(run->key);
+      if (!read.items.empty() || !read.payloads.empty()) load(run->key);
       return;
     }
-    when_ready(run, [this, run, items = std::move(items)] { take_inbox(run, items); });
+    when_ready(run, [this, run, items = std::move(read.items)] { take_inbox(run, items); });
+    when_ready(run,
+               [this, run, payloads = std::move(read.payloads)] { take_payloads(run, payloads); });
   });
 }
 
 void Loop::take_inbox(const RunPtr& run, const std::vector<store::InboxItem>& items) {
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (run->dropped || run->state.ended) return;
+    if (run->dropped || run->state.is_over()) return;
     if (run->blocked) {
       const std::vector<store::InboxItem> rest(items.begin() + static_cast<std::ptrdiff_t>(i),
                                                items.end());
@@ -401,6 +425,8 @@ Refusal refusal_of(const store::StartRefused& refused) {
     case Why::run_finished:
       return {"RUN_FINISHED", "run " + refused.run_id + " has this key or id and is finished",
               refused.run_id};
+    case Why::hook_conflict:
+      return {"HOOK_CONFLICT", "run " + refused.run_id + " has the token", refused.run_id};
     case Why::claims_differ:
       return {"IDEMPOTENCY_CONFLICT",
               "the key belongs to run " + refused.run_id + " and the id to another",
@@ -444,6 +470,10 @@ store::NewRun Loop::new_run(StartInput input) {
     run.start_at = now_ + *input.options.delay;
   if (input.options.deadline) run.deadline = now_ + *input.options.deadline;
   run.attributes = std::move(input.options.attributes);
+  if (input.options.token) {
+    run.hooks = {{.token = *std::move(input.options.token),
+                  .shape = type == nullptr ? std::string{} : type->token_payload}};
+  }
   run.retention = options_.retention;
   return run;
 }
@@ -498,7 +528,7 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
       run->entries.push_back(command.first_entry);
       run->input = command.run.input;
     }
-    run->blocked = !command.changes.children.empty() || !command.changes.waits.empty();
+    run->blocked = asks_store(command.changes);
     run->uncommitted = 1;
     live_.emplace(run->key, run);
     const std::string id = command.run.id;

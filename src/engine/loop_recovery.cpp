@@ -65,14 +65,18 @@ void Loop::finish_loading(RunKey key, const RunPtr& run) {
   for (auto& then : waiting) then(run);
 }
 
-std::vector<journal::Lost> Loop::lost_here(RunKey key, const journal::RunState& state) const {
+std::vector<journal::Lost> Loop::lost_here(const LiveRun& run) const {
+  const RunKey key = run.key;
+  const journal::RunState& state = run.state;
+  const std::uint32_t generation = run.generation;
   std::vector<journal::Lost> lost = journal::lost_attempts(state);
   std::erase_if(lost, [&](const journal::Lost& candidate) {
     const std::uint32_t attempt = state.find(candidate.op)->attempt;
-    const Body* body = bodies_.find(key, candidate.op);
+    const Body* body = bodies_.find(key, body_name(generation, candidate.op));
     if (body != nullptr && body->attempt == attempt && !body->superseded) return true;
     return std::ranges::any_of(held_, [&](const HeldResult& held) {
-      return held.run == key && held.op == candidate.op && held.attempt == attempt;
+      return held.run == key && held.op == body_name(generation, candidate.op) &&
+             held.attempt == attempt;
     });
   });
   return lost;
@@ -102,7 +106,7 @@ void Loop::activate(store::RunLoaded stored) {
   }
   auto records = journal::read_journal(stored.entries);
   if (!records) {
-    mark(key, stored.entries.size(), Status::diverged,
+    mark(key, stored.run.first_seq + stored.entries.size(), Status::diverged,
          {.code = "JOURNAL_CORRUPT",
           .message = records.error().message,
           .details = {},
@@ -120,6 +124,8 @@ void Loop::activate(store::RunLoaded stored) {
   run.id = stored.run.id;
   run.workspace = stored.run.workspace;
   run.instance = stored.run.instance;
+  run.generation = stored.run.generation;
+  run.first_seq = stored.run.first_seq;
   run.type = type;
   run.deadline = stored.run.deadline;
   for (const journal::Record& record : loaded->records) {
@@ -130,7 +136,7 @@ void Loop::activate(store::RunLoaded stored) {
   }
   run.row_status = status;
   run.progress = std::move(stored.progress);
-  run.state = journal::fold(loaded->records);
+  run.state = journal::fold(loaded->records, run.first_seq);
   if (options_.check_replay) {
     run.entries = stored.entries;
     run.input = stored.run.input;
@@ -140,7 +146,7 @@ void Loop::activate(store::RunLoaded stored) {
 
   // What an operator's call has just asked for was never begun, so it cannot be lost.
   const bool is_fresh = just_opened_.erase(key) != 0;
-  const bool has_lost = !is_fresh && !lost_here(key, run.state).empty();
+  const bool has_lost = !is_fresh && !lost_here(run).empty();
   const bool counted = unclean_ && !is_fresh && !uncounted_.contains(key) &&
                        !counted_.contains(key) && (has_lost || careful_);
   if (!has_lost && !counted) {
@@ -198,7 +204,7 @@ void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
   ++counters_.recovered;
   journal::Entry entry;
   entry.arrival.kind = ArrivalKind::recovered;
-  entry.arrival.ops = lost_here(run.key, run.state);
+  entry.arrival.ops = lost_here(run);
   entry.arrival.counted = counted;
   loaded->records.push_back({entry});
   write(loaded->run, std::move(entry), {.written = [this, loaded](bool durable) {
@@ -244,7 +250,8 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   for (const Operation& operation : run->state.pending) {
     // One that came back while the store was away is not run again: its result is delivered below.
     const bool is_back = std::ranges::any_of(held_, [&](const HeldResult& held) {
-      return held.run == run->key && held.op == operation.op && held.attempt == operation.attempt;
+      return held.run == run->key && held.op == body_name(run->generation, operation.op) &&
+             held.attempt == operation.attempt;
     });
     if (operation.kind == RequestKind::step && !is_back) attempts.push_back(operation.op);
   }
@@ -257,9 +264,17 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   }
   for (const std::string& op : attempts) begin_attempt(run, op);
   when_ready(run, [this, run, inbox = std::move(loaded->stored.inbox)] { take_inbox(run, inbox); });
+  when_ready(run, [this, run, payloads = std::move(loaded->stored.payloads)] {
+    take_payloads(run, payloads);
+  });
   for (HeldResult& result : std::exchange(held_, {})) {
     if (result.run == run->key) {
-      attempt_over(run, result.op, result.attempt, std::move(result.outcome));
+      const std::string op = body_op(result.op);
+      if (result.op == body_name(run->generation, op)) {
+        attempt_over(run, op, result.attempt, std::move(result.outcome));
+      } else {
+        ++counters_.late_results;
+      }
     } else {
       held_.push_back(std::move(result));
     }
@@ -275,7 +290,7 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
 /// written down. Whatever crashes from here on, it is not this run.
 void Loop::note_rest(const RunPtr& run) {
   if (run->dropped || run->blocked || run->uncommitted != 0 || !run->frame) return;
-  if (run->state.ended || run->state.has_work()) return;
+  if (run->state.is_over() || run->state.has_work()) return;
   if (run->state.crashes > 0 || run->row_status == Status::running) write(run, {});
 }
 

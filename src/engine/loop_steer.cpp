@@ -179,7 +179,7 @@ void Loop::wake(std::string workspace, const std::string& id, RunOptions options
       return;
     }
     when_ready(run, [this, run, answer, expected] {
-      if (run->state.ended) return;
+      if (run->state.is_over()) return;
       if (expected && run->state.next != *expected + 1) return;  // it moved on since it was found
       Arrival arrival;
       arrival.kind = ArrivalKind::woken;
@@ -278,7 +278,7 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
   const auto as_reopened = [&](const Record& with) {
     std::vector<std::string> entries = loaded.entries;
     entries.push_back(journal::encode(with.entry));
-    return journal::fold(*journal::read_journal(entries));
+    return journal::fold(*journal::read_journal(entries), loaded.run.first_seq);
   };
   journal::RunState state = as_reopened(reopened);
   std::vector<journal::Lost> again;
@@ -298,7 +298,7 @@ void Loop::reopen(const store::RunLoaded& loaded, const Reply<std::monostate>& r
 
   store::ReopenRun command;
   command.run = loaded.run.key;
-  command.seq = records->size();
+  command.seq = loaded.run.first_seq + records->size();
   command.now = now_;
   command.entries.push_back(journal::encode(reopened.entry));
   command.changes.status = Status::running;
@@ -362,13 +362,16 @@ void Loop::fork(std::string workspace, const std::string& id, std::uint64_t seq,
 
 void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
                      const Reply<std::string>& reply) {
-  if (seq >= loaded.entries.size()) {
+  const journal::Seq first = loaded.run.first_seq;
+  if (seq < first || seq >= first + loaded.entries.size()) {
     reply(Refusal{"VALIDATION_ERROR",
                   "/seq: the journal has " + std::to_string(loaded.entries.size()) +
-                      " entries, numbered from 0",
+                      " entries, numbered from " + std::to_string(first),
                   loaded.run.id});
     return;
   }
+  const std::uint64_t wanted = seq;
+  seq -= first;
   // What the store decided for an entry belongs to it: without it the copy would wait for an answer nobody gives.
   while (seq + 1 < loaded.entries.size()) {
     const auto next = journal::decode(loaded.entries[seq + 1]);
@@ -380,7 +383,7 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
   auto records = journal::read_journal(entries);
   if (!records || journal::ends_run(records->back().entry)) {
     reply(Refusal{"VALIDATION_ERROR",
-                  "/seq: entry " + std::to_string(seq) + " ends the run; fork before it",
+                  "/seq: entry " + std::to_string(wanted) + " ends the run; fork before it",
                   loaded.run.id});
     return;
   }
@@ -395,6 +398,7 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
   StartInput input{loaded.run.workspace, loaded.run.workflow, loaded.run.input, {}, {}};
   store::StartRun start;
   start.run = new_run(std::move(input));
+  start.run.hooks = claims_of(state);
   start.first_entry = entries.front();
   start.changes.status = Status::running;
   store::AdvanceRun rest;
@@ -414,10 +418,17 @@ void Loop::fork_from(const store::RunLoaded& loaded, std::uint64_t seq,
   const RunKey key = start.run.key;
   const std::string id = start.run.id;
   // Two commands of one batch: one transaction.
-  submit(std::move(start), [](Answer&) {});
+  auto refused = std::make_shared<std::optional<Refusal>>();
+  submit(std::move(start), [refused](Answer& answer) {
+    if (const auto* why = std::get_if<store::StartRefused>(&answer)) *refused = refusal_of(*why);
+  });
   submit(
       std::move(rest),
-      [this, key, id, reply](Answer& answer) {
+      [this, key, id, refused, reply](Answer& answer) {
+        if (*refused) {
+          reply(**refused);
+          return;
+        }
         reply(id);
         run_effects(std::get<store::Advanced>(answer).effects);
         if (!workers_) return;

@@ -18,10 +18,10 @@ namespace {
 /// The same on every attempt and never again: the run's instance is fresh at every start, its generation counts
 /// continuations, the path is the operation's.
 std::string step_id(const LiveRun& run, const std::string& op) {
-  constexpr std::string_view generation = "-0-";
+  const std::string generation = std::to_string(run.generation);
   std::string id;
-  id.reserve(run.instance.size() + generation.size() + op.size());
-  return id.append(run.instance).append(generation).append(op);
+  id.reserve(run.instance.size() + generation.size() + op.size() + 2);
+  return id.append(run.instance).append("-").append(generation).append("-").append(op);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ StepOutcome outcome_of(const std::exception_ptr& error) {
 }
 
 void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
-  if (stopping_ || run->dropped || run->state.ended) return;
+  if (stopping_ || run->dropped || run->state.is_over()) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr || operation->phase == Operation::Phase::backoff) return;
   if (!operation->at_most_once || operation->phase == Operation::Phase::begun) {
@@ -51,7 +51,8 @@ void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
     return;
   }
   when_ready(run, [this, run, op] {
-    const Operation* still = run->state.ended ? nullptr : run->state.find(op);
+    const bool is_over = run->state.is_over();
+    const Operation* still = is_over ? nullptr : run->state.find(op);
     if (still == nullptr || still->phase != Operation::Phase::under_way) return;
     journal::Entry entry;
     entry.arrival.kind = ArrivalKind::begun;
@@ -66,7 +67,8 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
   if (stopping_ || run->dropped) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr) return;
-  if (Body* under_way = bodies_.find(run->key, op)) {
+  const std::string name = body_name(run->generation, op);
+  if (Body* under_way = bodies_.find(run->key, name)) {
     // Never two attempts of one step at a time in one process.
     under_way->next_waits = under_way->attempt != operation->attempt;
     return;
@@ -74,12 +76,12 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
   const detail::StepSpec* spec = run->frame->step(op);
   SEMEL_ASSERT(spec != nullptr);
   Body body;
-  body.op = op;
+  body.op = name;
   body.attempt = operation->attempt;
   body.run = run;
   StepJob job;
   job.run = run->key;
-  job.op = op;
+  job.op = name;
   job.attempt = operation->attempt;
   job.body = spec->body;
   job.step_id = step_id(*run, op);
@@ -93,17 +95,17 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
     body.timeout = *spec->options.timeout;
     body.deadline = now_ + *spec->options.timeout;
     job.deadline = body.deadline;
-    deadlines_.push({body.deadline, run->key, op, body.attempt});
+    deadlines_.push({body.deadline, run->key, name, body.attempt});
   }
   ++run->frame->bodies_in_flight;
   bodies_.add(run->key, std::move(body));
   host_.run_step(std::move(job));
 }
 
-void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attempt,
+void Loop::step_finished(RunKey key, const std::string& name, std::uint32_t attempt,
                          StepOutcome outcome, TimePoint now) {
   now_ = now;
-  Body* found = bodies_.find(key, op);
+  Body* found = bodies_.find(key, name);
   if (found == nullptr || found->attempt != attempt) {
     ++counters_.late_results;
     return;
@@ -113,7 +115,11 @@ void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attemp
   if (--frame.bodies_in_flight == 0) frame.release_buried();
 
   const RunPtr run = live(key);
-  if (body.superseded || (run && body.next_waits)) {
+  const std::string op = body_op(name);
+  const bool is_old = body.run->generation != (run ? run->generation : body.run->generation);
+  if (is_old) {
+    ++counters_.late_results;
+  } else if (body.superseded || (run && body.next_waits)) {
     // It timed out, or its run failed and was retried meanwhile.
     ++counters_.late_results;
     if (run && body.next_waits) when_ready(run, [this, run, op] { begin_attempt(run, op); });
@@ -121,15 +127,25 @@ void Loop::step_finished(RunKey key, const std::string& op, std::uint32_t attemp
     attempt_over(run, op, attempt, std::move(outcome));
   } else if (run || uncounted_.contains(key)) {
     // It is being read anew, or the whole store is: the run will be back, and this is its result.
-    held_.push_back({key, op, attempt, std::move(outcome)});
+    held_.push_back({key, name, attempt, std::move(outcome)});
   } else {
     ++counters_.late_results;
   }
   if (run) {
+    release_left_hooks(run);
     settle_memory(run);
   } else {
     bodies_.forget(key);
   }
+}
+
+/// Branches that lost a race were kept for the sake of a body; with them their hooks went.
+void Loop::release_left_hooks(const RunPtr& run) {
+  if (!run->frame || !run->frame->has_asked()) return;
+  when_ready(run, [this, run] {
+    if (run->state.is_over()) return;
+    continue_with(run, run->frame->take_asked());
+  });
 }
 
 void Loop::attempt_over(const RunPtr& run, const std::string& op, std::uint32_t attempt,
@@ -146,7 +162,8 @@ void Loop::attempt_over(const RunPtr& run, const std::string& op, std::uint32_t 
 void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t attempt,
                          StepOutcome& outcome) {
   // Its end may be on its way to the store already.
-  const Operation* operation = run->state.ended ? nullptr : run->state.find(op);
+  const bool is_over = run->state.is_over();
+  const Operation* operation = is_over ? nullptr : run->state.find(op);
   if (operation == nullptr || operation->attempt != attempt ||
       operation->phase == Operation::Phase::backoff) {
     ++counters_.late_results;
@@ -223,20 +240,23 @@ void Loop::expire_bodies() {
     StepOutcome timed_out;
     timed_out.failure = journal::Failure{
         .code = "TIMEOUT", .message = "the attempt timed out", .details = {}, .name = {}, .op = {}};
-    attempt_over(run, due.op, due.attempt, std::move(timed_out));
+    if (due.op == body_name(run->generation, body_op(due.op)))
+      attempt_over(run, body_op(due.op), due.attempt, std::move(timed_out));
   }
 }
 
-void Loop::heartbeat(RunKey key, const std::string& op, std::uint32_t attempt, std::string progress,
-                     TimePoint now) {
+void Loop::heartbeat(RunKey key, const std::string& name, std::uint32_t attempt,
+                     std::string progress, TimePoint now) {
   now_ = now;
-  Body* found = bodies_.find(key, op);
+  Body* found = bodies_.find(key, name);
   if (found == nullptr || found->attempt != attempt || found->superseded) return;
   if (found->timeout) {
     found->deadline = now_ + *found->timeout;
-    deadlines_.push({found->deadline, key, op, attempt});
+    deadlines_.push({found->deadline, key, name, attempt});
   }
   const RunPtr run = live(key);
+  const std::string op = body_op(name);
+  if (run && name != body_name(run->generation, op)) return;  // of an old generation
   if (progress.empty() || !run || progress.size() > options_.limits.payload_bytes_max) return;
   const auto known =
       std::ranges::find(run->progress, op, &std::pair<std::string, std::string>::first);

@@ -100,7 +100,7 @@ void Loop::timers_due(store::TimersDue& due) {
 
 /// Everything of a run that is due at this time, oldest first.
 void Loop::fire_due(const RunPtr& run) {
-  while (!run->dropped && !run->state.ended) {
+  while (!run->dropped && !run->state.is_over()) {
     if (run->blocked) {
       when_ready(run, [this, run] { fire_due(run); });
       return;
@@ -149,7 +149,7 @@ void Loop::fire_due(const RunPtr& run) {
 
 /// What is not due now was perhaps due when the store was asked: the clock may have been set back since.
 void Loop::expect_timers(const LiveRun& run) {
-  if (run.dropped || run.state.ended) return;
+  if (run.dropped || run.state.is_over()) return;
   if (run.deadline) note_timer(*run.deadline);
   if (run.state.grace_until) note_timer(*run.state.grace_until);
   for (const Operation& operation : run.state.pending) {

@@ -105,8 +105,11 @@ std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame,
   for (const Record& record : records) {
     if (record.requests_void) continue;
     for (const journal::Request& request : record.entry.requests) {
-      if (request.kind != journal::RequestKind::version) continue;
-      frame->recall_version(request.name, static_cast<int>(request.attempt));
+      if (request.kind == journal::RequestKind::version) {
+        frame->recall_version(request.name, static_cast<int>(request.attempt));
+      } else if (request.kind == journal::RequestKind::hook_release) {
+        frame->recall_release(request.op);
+      }
     }
   }
   Replay replay(*frame, records, now);

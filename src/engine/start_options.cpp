@@ -1,5 +1,7 @@
 #include "engine/start_options.hpp"
 
+#include <semel/hook.hpp>
+
 #include <algorithm>
 #include <cctype>
 
@@ -14,6 +16,20 @@ constexpr std::size_t attribute_bytes_max = 1024;
 
 }  // namespace
 
+}  // namespace semel::engine
+
+namespace semel::detail {
+
+void check_token(const std::string& token) {
+  if (token.empty() || token.size() > engine::key_bytes_max)
+    engine::refuse("/token: a token has 1 to 255 bytes");
+  static_cast<void>(value::encode(token));  // throws where it is not UTF-8
+}
+
+}  // namespace semel::detail
+
+namespace semel::engine {
+
 void check_start_options(const StartOptions& options) {
   if (options.key && (options.key->empty() || options.key->size() > key_bytes_max)) {
     throw Error("IDEMPOTENCY_KEY_INVALID", "/key: a key has 1 to 255 bytes");
@@ -26,7 +42,7 @@ void check_start_options(const StartOptions& options) {
       refuse("/run_id: a run's id has 1 to 255 characters of A-Z a-z 0-9 . _ : -");
     }
   }
-  if (options.token) refuse("/token: hooks are not part of this version");
+  if (options.token) detail::check_token(*options.token);
   if (options.key_ttl && *options.key_ttl < Millis{0}) refuse("/key_ttl: must not be negative");
   if (options.delay && *options.delay < Millis{0}) refuse("/delay: must not be negative");
   if (options.deadline && *options.deadline <= Millis{0}) refuse("/deadline: must be positive");

@@ -21,16 +21,18 @@ namespace {
 
 constexpr char format_version = 1;
 
-constexpr std::array<std::string_view, 18> arrival_names{
-    "continued",      "started",          "step_completed", "step_failed", "attempt_failed",
-    "retry_due",      "timer_fired",      "begun",          "recovered",   "outcome",
-    "result_arrived", "cancel_requested", "woken",          "reopened",    "forked",
-    "cancelled",      "timed_out",        "limit_reached"};
+constexpr std::array<std::string_view, 19> arrival_names{
+    "continued",      "started",          "step_completed", "step_failed",    "attempt_failed",
+    "retry_due",      "timer_fired",      "begun",          "recovered",      "outcome",
+    "result_arrived", "cancel_requested", "woken",          "reopened",       "forked",
+    "cancelled",      "timed_out",        "limit_reached",  "payload_arrived"};
 
 /// From 1: no request has the number 0.
-constexpr std::array<std::string_view, 16> request_names{
-    "step",      "sleep", "drop",  "abandon", "now",       "uuid",      "random", "version",
-    "attribute", "emit",  "child", "spawn",   "result_of", "completed", "failed", "cancelled"};
+constexpr std::array<std::string_view, 22> request_names{
+    "step",      "sleep",      "drop",         "abandon",        "now",   "uuid",
+    "random",    "version",    "attribute",    "emit",           "child", "spawn",
+    "result_of", "completed",  "failed",       "cancelled",      "hook",  "hook_next",
+    "hook_try",  "hook_close", "hook_release", "continue_as_new"};
 
 enum ArrivalField : std::uint32_t {
   arrival_op = 1 << 0,
@@ -331,6 +333,10 @@ bool ends_run(const Entry& entry) {
   const RequestKind last = entry.requests.back().kind;
   return last == RequestKind::completed || last == RequestKind::failed ||
          last == RequestKind::cancelled;
+}
+
+bool ends_generation(const Entry& entry) {
+  return !entry.requests.empty() && entry.requests.back().kind == RequestKind::continue_as_new;
 }
 
 std::string_view to_string(ArrivalKind kind) {

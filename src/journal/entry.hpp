@@ -46,25 +46,40 @@ enum class ArrivalKind : std::uint8_t {
   cancelled = 15,      ///< the end, written from outside the workflow's code; failure says why
   timed_out = 16,      ///< the end by its deadline; failure says so
   limit_reached = 17,  ///< the end because the journal is full; failure says so
+  payload_arrived =
+      18,  ///< op = the await it goes to, value or failure, at_seq = the payload's number
 };
 
 enum class RequestKind : std::uint8_t {
-  step = 1,        ///< op, name, attempt (1), hash of the arguments, at_most_once
-  sleep = 2,       ///< op, at
-  drop = 3,        ///< op of a sleep or a wait nobody waits for any more (it lost a race)
-  abandon = 4,     ///< op of a step nobody waits for any more: asked to stop, not retried
-  now = 5,         ///< op, at
-  uuid = 6,        ///< op, value
-  random = 7,      ///< op, value
-  version = 8,     ///< name, attempt = the version chosen; has no op
-  attribute = 9,   ///< op, name, value (a JSON string)
-  emit = 10,       ///< op, name = stream, value
-  child = 11,      ///< op, name = workflow
-  spawn = 12,      ///< op, name = workflow
-  result_of = 13,  ///< op, name = run id
-  completed = 14,  ///< value: the run's result. The last request of a run.
-  failed = 15,     ///< failure. The last request of a run.
-  cancelled = 16,  ///< failure. The last request of a run that was cancelled with a grace period.
+  step = 1,         ///< op, name, attempt (1), hash of the arguments, at_most_once
+  sleep = 2,        ///< op, at
+  drop = 3,         ///< op of a sleep or a wait nobody waits for any more (it lost a race)
+  abandon = 4,      ///< op of a step nobody waits for any more: asked to stop, not retried
+  now = 5,          ///< op, at
+  uuid = 6,         ///< op, value
+  random = 7,       ///< op, value
+  version = 8,      ///< name, attempt = the version chosen; has no op
+  attribute = 9,    ///< op, name, value (a JSON string)
+  emit = 10,        ///< op, name = stream, value
+  child = 11,       ///< op, name = workflow
+  spawn = 12,       ///< op, name = workflow
+  result_of = 13,   ///< op, name = run id
+  completed = 14,   ///< value: the run's result. The last request of a run.
+  failed = 15,      ///< failure. The last request of a run.
+  cancelled = 16,   ///< failure. The last request of a run that was cancelled with a grace period.
+  hook = 17,        ///< op, name = token, value = shape of its payloads, attempt = HookFlag bits
+  hook_next = 18,   ///< op, name = the hook's op: the next payload
+  hook_try = 19,    ///< op, name = the hook's op: a payload that waits already
+  hook_close = 20,  ///< op, name = the hook's op: free the token if no payload waits
+  hook_release = 21,     ///< op of a hook that was disposed or went out of scope; found by its op
+  continue_as_new = 22,  ///< value: the arguments. The last request of a generation.
+};
+
+/// What a `hook` request says besides its token, in `attempt`.
+enum HookFlag : std::uint32_t {
+  hook_random = 1,   ///< the token was made up; code that asks for one has no name for it
+  hook_implied = 2,  ///< asked for by its first await: nobody waits for the registration itself
+  hook_webhook = 4,  ///< reachable by the public form
 };
 
 using Failure = detail::Failure;
@@ -87,7 +102,8 @@ struct Arrival {
   TimePoint at{};
   std::vector<Lost> ops;
   bool counted = false;  ///< recovered: towards the limit of crashes
-  Seq at_seq = 0;        ///< reopened: the entry whose requests are void
+  /// reopened: the entry whose requests are void, counted from the first of its generation; a payload: its number
+  Seq at_seq = 0;
 
   bool operator==(const Arrival&) const = default;
 };
@@ -119,6 +135,9 @@ bool is_note(ArrivalKind kind);
 
 /// True if the entry ends its run: by its arrival or by its last request.
 bool ends_run(const Entry& entry);
+
+/// True if its last request is to go on as new: what follows is another generation's.
+bool ends_generation(const Entry& entry);
 
 /// The words used in the API, the command line and messages.
 std::string_view to_string(ArrivalKind kind);

@@ -12,8 +12,8 @@ namespace {
 
 using base::SeededRandom;
 
-constexpr int arrival_kinds = 18;
-constexpr int request_kinds = 16;
+constexpr int arrival_kinds = 19;
+constexpr int request_kinds = 22;
 
 std::string random_string(SeededRandom& random) {
   const std::size_t size = random.one_in(20) ? random.below(400) : random.below(12);

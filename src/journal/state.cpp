@@ -15,6 +15,7 @@ constexpr bool is_progress(ArrivalKind kind) {
     case ArrivalKind::attempt_failed:
     case ArrivalKind::timer_fired:
     case ArrivalKind::result_arrived:
+    case ArrivalKind::payload_arrived:
     case ArrivalKind::woken:
     case ArrivalKind::reopened:
       return true;
@@ -62,6 +63,22 @@ const Operation* RunState::find(std::string_view op) const {
   return const_cast<RunState*>(this)->find(op);
 }
 
+OpenHook* RunState::find_hook(std::string_view op) {
+  const auto found = std::ranges::find(hooks, op, &OpenHook::op);
+  return found == hooks.end() ? nullptr : &*found;
+}
+
+const OpenHook* RunState::find_hook(std::string_view op) const {
+  return const_cast<RunState*>(this)->find_hook(op);
+}
+
+const Operation* RunState::awaiter(std::string_view hook) const {
+  const auto found = std::ranges::find_if(pending, [hook](const Operation& operation) {
+    return operation.kind == RequestKind::hook_next && operation.name == hook;
+  });
+  return found == pending.end() ? nullptr : &*found;
+}
+
 bool RunState::has_work() const {
   return std::ranges::any_of(pending, [](const Operation& operation) {
     return operation.kind == RequestKind::step && operation.phase != Operation::Phase::backoff;
@@ -70,6 +87,45 @@ bool RunState::has_work() const {
 
 void RunState::remove(std::string_view op) {
   std::erase_if(pending, [op](const Operation& operation) { return operation.op == op; });
+}
+
+/// With everything that awaits it: those awaits were told where it went.
+void RunState::remove_hook(std::string_view op) {
+  std::erase_if(hooks, [op](const OpenHook& hook) { return hook.op == op; });
+  std::erase_if(pending, [op](const Operation& operation) {
+    return operation.kind == RequestKind::hook_next && operation.name == op;
+  });
+}
+
+void RunState::apply_outcome(const Arrival& arrival) {
+  const Operation* operation = find(arrival.op);
+  if (operation == nullptr) {
+    if (OpenHook* hook = find_hook(arrival.op); hook != nullptr) {
+      if (arrival.failure) {
+        remove_hook(arrival.op);
+      } else {
+        hook->is_open = true;
+      }
+    }
+    return;
+  }
+  switch (operation->kind) {
+    case RequestKind::child:
+      if (arrival.failure) break;
+      find(arrival.op)->run_id = arrival.name;
+      return;
+    case RequestKind::hook_next:
+    case RequestKind::hook_try:
+      if (OpenHook* hook = find_hook(operation->name); hook != nullptr)
+        hook->taken = std::max(hook->taken, arrival.at_seq);
+      break;
+    case RequestKind::hook_close:
+      if (arrival.value == "true") remove_hook(std::string{operation->name});
+      break;
+    default:
+      break;
+  }
+  remove(arrival.op);
 }
 
 void RunState::apply_arrival(const Arrival& arrival) {
@@ -114,12 +170,13 @@ void RunState::apply_arrival(const Arrival& arrival) {
       }
       break;
     case ArrivalKind::outcome:
+      apply_outcome(arrival);
+      break;
+    case ArrivalKind::payload_arrived:
       if (operation == nullptr) break;
-      if (operation->kind == RequestKind::child && !arrival.failure) {
-        operation->run_id = arrival.name;
-      } else {
-        remove(arrival.op);
-      }
+      if (OpenHook* hook = find_hook(operation->name); hook != nullptr)
+        hook->taken = arrival.at_seq;
+      remove(arrival.op);
       break;
     case ArrivalKind::cancel_requested:
       grace_until = grace_until ? std::min(*grace_until, arrival.at) : arrival.at;
@@ -141,7 +198,10 @@ void RunState::apply_request(const Request& request) {
     case RequestKind::sleep:
     case RequestKind::child:
     case RequestKind::spawn:
-    case RequestKind::result_of: {
+    case RequestKind::result_of:
+    case RequestKind::hook_next:
+    case RequestKind::hook_try:
+    case RequestKind::hook_close: {
       Operation operation;
       operation.kind = request.kind;
       operation.at_most_once = request.at_most_once;
@@ -153,6 +213,20 @@ void RunState::apply_request(const Request& request) {
       pending.push_back(std::move(operation));
       break;
     }
+    case RequestKind::hook:
+      hooks.push_back({.op = request.op,
+                       .token = request.name,
+                       .shape = request.value,
+                       .is_open = (request.attempt & hook_implied) != 0,
+                       .is_random = (request.attempt & hook_random) != 0,
+                       .is_webhook = (request.attempt & hook_webhook) != 0});
+      break;
+    case RequestKind::hook_release:
+      remove_hook(request.op);
+      break;
+    case RequestKind::continue_as_new:
+      continued = true;
+      break;
     case RequestKind::drop:
       remove(request.op);
       break;
@@ -202,8 +276,9 @@ base::Result<std::vector<Record>> read_journal(std::span<const std::string> entr
   return records;
 }
 
-RunState fold(std::span<const Record> records) {
+RunState fold(std::span<const Record> records, Seq first) {
   RunState state;
+  state.next = first;
   for (const Record& record : records) {
     if (!record.arrival_void && !record.requests_void) {
       state.apply(record.entry);

@@ -10,6 +10,14 @@ journal::Entry outcome(const std::string& op) {
   return {.arrival = {.kind = journal::ArrivalKind::outcome, .op = op}};
 }
 
+journal::Failure conflict_failure(std::string_view token, std::string_view owner) {
+  return {.code = "HOOK_CONFLICT",
+          .message = token.empty()
+                         ? fmt::format("the token belongs to run {}", owner)
+                         : fmt::format("the token \"{}\" belongs to run {}", token, owner),
+          .details = value::encode(std::string{owner})};
+}
+
 std::string failed_outcome(const std::string& op, std::string code, std::string message) {
   journal::Entry entry = outcome(op);
   entry.arrival.failure = journal::Failure{.code = std::move(code), .message = std::move(message)};
@@ -38,6 +46,11 @@ std::string refused_outcome(const std::string& op, const StartRefused& refused) 
       return failed_outcome(
           op, "IDEMPOTENCY_CONFLICT",
           fmt::format("run {} has this key or id with another input", refused.run_id));
+    case StartRefused::Why::hook_conflict: {
+      journal::Entry entry = outcome(op);
+      entry.arrival.failure = conflict_failure("", refused.run_id);
+      return journal::encode(entry);
+    }
     case StartRefused::Why::claims_differ:
       break;
   }
@@ -53,6 +66,40 @@ std::string not_found_outcome(const std::string& op, std::string_view run_id) {
 std::string self_wait_outcome(const std::string& op, std::string_view run_id) {
   return failed_outcome(op, "RUN_ACTIVE",
                         fmt::format("run {} cannot wait for its own end", run_id));
+}
+
+std::string hook_outcome(const std::string& op) { return journal::encode(outcome(op)); }
+
+std::string conflict_outcome(const std::string& op, std::string_view token,
+                             std::string_view owner) {
+  journal::Entry entry = outcome(op);
+  entry.arrival.failure = conflict_failure(token, owner);
+  return journal::encode(entry);
+}
+
+std::string close_outcome(const std::string& op, bool closed) {
+  journal::Entry entry = outcome(op);
+  entry.arrival.value = closed ? "true" : "false";
+  return journal::encode(entry);
+}
+
+void take_payload(journal::Arrival& arrival, const PayloadItem& payload,
+                  const std::optional<value::Misfit>& misfit) {
+  arrival.at_seq = static_cast<Seq>(payload.id);
+  if (misfit) {
+    arrival.failure = journal::Failure{.code = "VALIDATION_ERROR",
+                                       .message = misfit->message,
+                                       .details = value::encode(misfit->path)};
+  } else {
+    arrival.value = payload.value;
+  }
+}
+
+std::string payload_outcome(const std::string& op, const std::optional<PayloadItem>& payload,
+                            const std::optional<value::Misfit>& misfit) {
+  journal::Entry entry = outcome(op);
+  if (payload) take_payload(entry.arrival, *payload, misfit);
+  return journal::encode(entry);
 }
 
 journal::Entry cancelled_entry(const std::string& reason) {

@@ -3,6 +3,8 @@
 
 #include "store/store.hpp"
 
+#include <semel/value.hpp>
+
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,23 @@ std::string not_found_outcome(const std::string& op, std::string_view run_id);
 
 /// `op` waits for the run it belongs to, which could never go on.
 std::string self_wait_outcome(const std::string& op, std::string_view run_id);
+
+/// The hook `op` asked for is open.
+std::string hook_outcome(const std::string& op);
+
+/// The token of the hook `op` asked for, or asks about, belongs to `owner`.
+std::string conflict_outcome(const std::string& op, std::string_view token, std::string_view owner);
+
+/// Whether the hook `op` asked to close is closed.
+std::string close_outcome(const std::string& op, bool closed);
+
+/// What a hook's await gets: the payload, or why it does not fit. Absent: there is none, and `op` is not to wait for one.
+std::string payload_outcome(const std::string& op, const std::optional<PayloadItem>& payload,
+                            const std::optional<value::Misfit>& misfit);
+
+/// The payload, or the misfit as a failure, and the payload's number.
+void take_payload(journal::Arrival& arrival, const PayloadItem& payload,
+                  const std::optional<value::Misfit>& misfit);
 
 /// The end of a run that was cancelled from outside.
 journal::Entry cancelled_entry(const std::string& reason);

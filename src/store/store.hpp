@@ -71,6 +71,17 @@ enum class OnRunning : std::uint8_t { attach, reject, supersede };
 /// it has the newcomer's id, is removed at once. `start_new_if_failed` does so unless it completed.
 enum class AfterDone : std::uint8_t { return_result, start_new, start_new_if_failed, reject };
 
+/// A token to be taken for the run `op` belongs to. Until the run's own hook with this token adopts it, it has no op: so
+/// registered by a start, or carried into a new generation.
+struct HookClaim {
+  std::string op;
+  std::string token;  ///< unique among the active hooks of the workspace
+  std::string shape;  ///< of its payloads (semel/shape.hpp); empty: anything is accepted
+  bool webhook = false;
+
+  bool operator==(const HookClaim&) const = default;
+};
+
 /// A run to be created, if nobody holds its key or id. A key is held until `key_ttl` after its run's end, a chosen id as
 /// long as its run is kept; what is past its time counts for nothing, swept or not. A run is handed back only to a start
 /// with the same workflow and, if `check_fingerprint`, the same fingerprint. Made with its start timer and its deadline
@@ -99,6 +110,8 @@ struct NewRun {
   std::chrono::nanoseconds retention{std::chrono::hours{24 * 7}};
   std::optional<RunKey>
       parent;  ///< set for runs made by `child`: cancelling the parent reaches them
+  /// Taken in the same commit, all or none: where another run has one, the newcomer is refused, or supersedes it.
+  std::vector<HookClaim> hooks;
 };
 
 struct End {
@@ -126,8 +139,32 @@ struct WaitRequest {
   std::string run_id;
 };
 
-/// What a new entry of a run changes besides the journal, in the same commit, in this order: the inbox, timers cleared,
-/// timers set, attributes, waits dropped, children, waits, the end.
+/// What becomes of a hook, in the order the workflow asked. What only the store can decide is an outcome entry for `op`.
+struct HookChange {
+  enum class Kind : std::uint8_t {
+    /// Takes the token: the unique index decides. A hook of this run that nobody adopted is adopted, with its payloads; the
+    /// same hook again is no conflict. Outcome: empty, or failure HOOK_CONFLICT whose details are the owner's id; a
+    /// success that nobody waits for (`awaited` false) has none.
+    open,
+    next,      ///< outcome: the oldest payload that waits, which is consumed; none: no outcome
+    try_next,  ///< the same; none: an outcome without a value
+    close,    ///< outcome: "true" if no payload waited and the token is free now, "false" otherwise
+    release,  ///< frees the token; no outcome
+  };
+
+  Kind kind = Kind::open;
+  std::string op;    ///< release: unused
+  std::string hook;  ///< op of the hook; open: unused
+  HookClaim claim;   ///< open: its op is `op`
+  bool awaited = true;
+};
+
+/// What a new entry of a run changes besides the journal, in the same commit, in this order: the inbox, payloads, timers
+/// cleared, timers set, attributes, waits dropped, children, waits, hooks, the next generation or the end.
+///
+/// Wherever a token is freed, payloads left behind are kept and can be looked at. Those of `ResumeOrStart` go on: to the
+/// hook that has the token after this command, or else to one new run, started as the oldest of them says, with all
+/// of them waiting. Not where the run was cancelled, nor where it was itself started with payloads and read none.
 struct Changes {
   /// Of the run's row; absent: unchanged, nothing is written. It is `running` all the same where an outcome entry follows
   /// that the workflow goes on from (all but that of a `child` that is there): its owner has work.
@@ -135,10 +172,15 @@ struct Changes {
   std::vector<Timer> timers_set;
   std::vector<Timer> timers_cleared;
   std::vector<std::int64_t> inbox_consumed;
+  std::vector<std::int64_t> payloads_consumed;
   std::vector<std::pair<std::string, std::string>> attributes;  ///< set, in order
   std::vector<ChildRequest> children;
   std::vector<WaitRequest> waits;
   std::vector<std::string> waits_dropped;  ///< ops that no longer wait for another run
+  std::vector<HookChange> hooks;           ///< not looked at in a command that ends its run
+  /// The arguments the run goes on with as new: the next entry is its generation's first. Timers, waits and results of the
+  /// old one are gone, but not its deadline, its grace, its payloads and its hooks, which the new one adopts by token.
+  std::optional<std::string> continue_as_new;
   base::Rare<End> end;
 };
 
@@ -194,8 +236,8 @@ struct CancelRun {
 };
 
 /// A failed, dead or diverged run is opened again by `entries` (the first is a `reopened`) at `seq`: its end and its
-/// failure are taken back, its key is retaken. Answers `Advanced`, `Stale` (also if it is none of the three), or
-/// `StartRefused` with run_active if another run holds the key.
+/// failure are taken back, its key and the tokens it had at its end are retaken. Answers `Advanced`, `Stale` (also if it
+/// is none of the three), or `StartRefused` with run_active if another run holds the key, hook_conflict if one has a token.
 struct ReopenRun {
   RunKey run = 0;
   Seq seq = 0;
@@ -220,8 +262,33 @@ struct SaveProgress {
   std::string value;  ///< JSON
 };
 
+/// How long a resume id is remembered for its token, whatever becomes of the hook.
+inline constexpr std::chrono::hours resume_id_kept{24};
+
+/// A payload for the run that has the token. With a resume id it is done once: repeated with the same payload it is
+/// answered as the first time, with another one refused. Answers `Delivered`, `HookMissing`, `PayloadRefused`,
+/// `ResumeIdReused` or `VersionMoved`.
+struct Deliver {
+  std::string workspace = "default";
+  std::string token;
+  std::string payload;  ///< JSON
+  std::optional<std::string> resume_id;
+  std::string fingerprint;  ///< of the payload, where there is a resume id
+  std::optional<Seq> expected_version;
+  TimePoint now{};
+};
+
+/// A payload for whoever has the token; if nobody has, for a new run that takes it, created with the payload waiting. The
+/// run's hooks are the token alone. Answers as `Deliver` (but never `HookMissing`), or `StartRefused`: also where the
+/// run's key or id would be handed back, because that run would never see the payload.
+struct ResumeOrStart {
+  Deliver deliver;
+  NewRun run;
+};
+
 /// Forgets keys whose time is over, removes finished runs past their retention (row, key, timers, attributes in this
-/// commit) and then their entries, at most `limit` rows in all. Answers `Swept`.
+/// commit), forgets resume ids, and then removes entries of
+/// runs that are gone, at most `limit` rows in all. Answers `Swept`.
 struct Sweep {
   TimePoint now{};
   std::int64_t limit = 1000;
@@ -256,9 +323,9 @@ struct FindRun {
   std::string id;
 };
 
-using Command =
-    std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun, ReopenRun,
-                 MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue, FindWork, FindRun>;
+using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun,
+                             ReopenRun, MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue,
+                             FindWork, FindRun, Deliver, ResumeOrStart>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -285,6 +352,8 @@ struct RunRecord {
   std::optional<TimePoint> deadline;
   std::optional<RunKey> parent;
   std::optional<Seq> version;  ///< absent: no entry yet
+  std::uint32_t generation = 0;
+  Seq first_seq = 0;  ///< where the journal of this generation begins
   std::map<std::string, std::string> attributes;
 
   bool operator==(const RunRecord&) const = default;
@@ -299,6 +368,16 @@ struct InboxItem {
   TimePoint at{};                           ///< cancel: end of the grace
 
   bool operator==(const InboxItem&) const = default;
+};
+
+/// A payload that waits for its hook to be awaited.
+struct PayloadItem {
+  std::int64_t id = 0;   ///< ascending in the order of commits
+  std::string hook;      ///< the hook's op
+  std::string value;     ///< JSON
+  bool checked = false;  ///< fits the hook's shape; otherwise nobody has looked yet
+
+  bool operator==(const PayloadItem&) const = default;
 };
 
 struct NodeOpened {
@@ -341,6 +420,7 @@ struct StartRefused {
     run_active,     ///< on_running = reject
     run_finished,   ///< after_done = reject
     claims_differ,  ///< the key belongs to one run and the id to another
+    hook_conflict,  ///< another run has the token
   } why = Why::input_differs;
   std::string run_id;  ///< the holder
 };
@@ -366,23 +446,47 @@ struct VersionMoved {
   std::optional<Seq> version;
 };
 
+struct Delivered {
+  std::string run_id;
+  std::string hook_id;
+  bool started = false;  ///< the run was created by this call
+  Effects effects;       ///< of a repeated resume: none
+};
+
+/// Nobody has the token.
+struct HookMissing {};
+
+/// The payload does not fit the hook.
+struct PayloadRefused {
+  std::string path;
+  std::string message;
+};
+
+/// The resume id was used with another payload, for this run.
+struct ResumeIdReused {
+  std::string run_id;
+};
+
 struct Swept {
   std::int64_t runs = 0;
   std::int64_t entries = 0;
   std::int64_t keys = 0;
+  std::int64_t resume_ids = 0;
   bool more = false;  ///< the limit was reached: call again
 };
 
 struct RunLoaded {
   RunRecord run;
   std::optional<TimePoint> starts_at;  ///< of a pending run, from LoadRun: when it begins
-  std::vector<std::string> entries;    ///< encoded, in order
+  std::vector<std::string> entries;    ///< of this generation, encoded, in order
   std::vector<InboxItem> inbox;        ///< in order
+  std::vector<PayloadItem> payloads;   ///< the oldest of each active hook, in order
   std::vector<std::pair<std::string, std::string>> progress;  ///< op, JSON
 };
 
 struct InboxRead {
   std::vector<InboxItem> items;
+  std::vector<PayloadItem> payloads;  ///< the oldest of each active hook, in order
 };
 
 struct TimersDue {
@@ -394,9 +498,10 @@ struct RunsFound {
   std::vector<RunKey> runs;
 };
 
-using Answer = std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused,
-                            Advanced, Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept,
-                            RunLoaded, InboxRead, TimersDue, RunsFound>;
+using Answer =
+    std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused, Advanced,
+                 Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept, RunLoaded, InboxRead,
+                 TimersDue, RunsFound, Delivered, HookMissing, PayloadRefused, ResumeIdReused>;
 
 // ------------------------------------------------------------------------------------------------ the store
 
@@ -430,6 +535,30 @@ struct StoredEntry {
   std::string bytes;
 };
 
+/// An active hook.
+struct HookRecord {
+  std::string token;
+  std::string id;
+  std::string run_id;
+  std::string op;  ///< empty: not adopted by the workflow's own hook yet
+  std::string shape;
+  bool webhook = false;
+  TimePoint since{};
+  std::uint64_t waiting = 0;  ///< payloads
+
+  bool operator==(const HookRecord&) const = default;
+};
+
+/// A payload whose hook is gone.
+struct Undelivered {
+  std::int64_t id = 0;
+  std::string token;
+  std::string value;
+  TimePoint at{};
+
+  bool operator==(const Undelivered&) const = default;
+};
+
 /// An unfinished run that nothing would ever wake; there should be none.
 struct Orphan {
   std::string workspace;
@@ -448,6 +577,10 @@ class Reader {
   virtual base::Result<std::vector<StoredEntry>> journal(RunKey run, Seq from,
                                                          std::size_t limit) = 0;
   virtual base::Result<std::vector<Timer>> timers(RunKey run) = 0;
+  virtual base::Result<std::optional<HookRecord>> hook(std::string_view workspace,
+                                                       std::string_view token) = 0;
+  /// Payloads that were accepted for a run and never read by it, in order.
+  virtual base::Result<std::vector<Undelivered>> undelivered(RunKey run) = 0;
   /// The predicate behind "no run is ever stuck"; see docs/guarantees.md.
   virtual base::Result<std::vector<Orphan>> orphans(std::size_t limit) = 0;
 };

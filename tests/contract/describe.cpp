@@ -45,6 +45,13 @@ std::string text(const Effects& effects) {
   return out;
 }
 
+std::string text(const std::vector<HookClaim>& claims) {
+  std::string out;
+  for (const HookClaim& claim : claims)
+    out += fmt::format(" claim {} {} {}", claim.op, claim.token, claim.shape);
+  return out;
+}
+
 std::string text(const Changes& changes) {
   std::string out;
   if (changes.status) out += " status " + text(*changes.status);
@@ -58,6 +65,12 @@ std::string text(const Changes& changes) {
   }
   for (const WaitRequest& wait : changes.waits)
     out += fmt::format(" wait {} for {}", wait.op, wait.run_id);
+  if (!changes.payloads_consumed.empty()) out += fmt::format(" read {}", changes.payloads_consumed);
+  for (const HookChange& hook : changes.hooks) {
+    out += fmt::format(" hook {} {} of {} token {} {}", static_cast<int>(hook.kind), hook.op,
+                       hook.hook, hook.claim.token, hook.claim.shape);
+  }
+  if (changes.continue_as_new) out += " AS NEW " + *changes.continue_as_new;
   if (!changes.waits_dropped.empty()) out += fmt::format(" drop {}", changes.waits_dropped);
   if (changes.end)
     out += fmt::format(" END {} {} {}", text(changes.end->status), changes.end->output,
@@ -108,14 +121,15 @@ struct AnswerText {
   }
 
   std::string operator()(const Swept& answer) const {
-    return fmt::format("swept runs {} entries {} keys {} more {}", answer.runs, answer.entries,
-                       answer.keys, answer.more);
+    return fmt::format("swept runs {} entries {} keys {} ids {} more {}", answer.runs,
+                       answer.entries, answer.keys, answer.resume_ids, answer.more);
   }
 
   std::string operator()(const RunLoaded& answer) const {
     std::string out = "loaded " + describe(answer.run);
     for (const std::string& bytes : answer.entries) out += "\n    " + describe_entry(bytes);
     for (const InboxItem& item : answer.inbox) out += "\n    inbox " + describe(item);
+    for (const PayloadItem& item : answer.payloads) out += "\n    payload " + describe(item);
     for (const auto& [op, value] : answer.progress)
       out += fmt::format("\n    progress {} {}", op, value);
     return out;
@@ -124,7 +138,24 @@ struct AnswerText {
   std::string operator()(const InboxRead& answer) const {
     std::string out = "inbox";
     for (const InboxItem& item : answer.items) out += " " + describe(item);
+    for (const PayloadItem& item : answer.payloads) out += " payload " + describe(item);
     return out;
+  }
+
+  std::string operator()(const Delivered& answer) const {
+    // Not the hook's number: a store may skip some.
+    return fmt::format("delivered {} started {} {}", answer.run_id, answer.started,
+                       text(answer.effects));
+  }
+
+  std::string operator()(const HookMissing&) const { return "no hook"; }
+
+  std::string operator()(const PayloadRefused& answer) const {
+    return fmt::format("payload refused {} {}", answer.path, answer.message);
+  }
+
+  std::string operator()(const ResumeIdReused& answer) const {
+    return "resume id reused " + answer.run_id;
   }
 
   std::string operator()(const TimersDue& answer) const {
@@ -147,7 +178,17 @@ struct CommandText {
         run.key, run.workspace, run.id, run.chosen_id ? " (chosen)" : "", text(run.idempotency_key),
         run.workflow, run.fingerprint, static_cast<int>(run.on_running),
         static_cast<int>(run.after_done), text(run.start_at), text(run.deadline), text(run.parent),
-        text(run.created_at), text(command.changes));
+        text(run.created_at), text(run.hooks) + text(command.changes));
+  }
+
+  std::string operator()(const Deliver& command) const {
+    return fmt::format("{}/{} {} id {} {} version {}", command.workspace, command.token,
+                       command.payload, text(command.resume_id), command.fingerprint,
+                       text(command.expected_version));
+  }
+
+  std::string operator()(const ResumeOrStart& command) const {
+    return (*this)(command.deliver) + " or " + (*this)(StartRun{.run = command.run});
   }
 
   std::string operator()(const AdvanceRun& command) const {
@@ -193,17 +234,22 @@ std::string describe(const RunRecord& record) {
   return fmt::format(
       "run {} {}/{} part {} {} {} v{} status {} in {} out {} failure {} key {} print {} created {} "
       "ended {} deadline {} parent {} "
-      "version {} attributes {}",
+      "version {} generation {} from {} attributes {}",
       record.key, record.workspace, record.id, record.partition, record.instance, record.workflow,
       record.code_version, text(record.status), record.input, record.output, text(record.failure),
       text(record.idempotency_key), record.fingerprint, text(record.created_at),
       text(record.ended_at), text(record.deadline), text(record.parent), text(record.version),
-      record.attributes);
+      record.generation, record.first_seq, record.attributes);
 }
 
 std::string describe(const InboxItem& item) {
   return fmt::format("{} kind {} {} {} {} {}", item.id, static_cast<int>(item.kind), item.op,
                      item.value, text(item.failure), text(item.at));
+}
+
+std::string describe(const PayloadItem& item) {
+  return fmt::format("{} for {} {}{}", item.id, item.hook, item.value,
+                     item.checked ? "" : " unchecked");
 }
 
 std::string describe(const Timer& timer) {

@@ -9,6 +9,7 @@ namespace semel::store {
 
 std::string describe(const RunRecord& record);
 std::string describe(const InboxItem& item);
+std::string describe(const PayloadItem& item);
 std::string describe(const Timer& timer);
 std::string describe(const Answer& answer);
 /// Without what is the same in all commands the tests make.

@@ -55,6 +55,35 @@ class ModelReader final : public Reader {
     return found;
   }
 
+  base::Result<std::optional<HookRecord>> hook(std::string_view workspace,
+                                               std::string_view token) override {
+    std::optional<HookRecord> found;
+    for (const auto& [id, hook] : model_->hooks) {
+      const Model::Run& run = model_->runs.at(hook.run);
+      if (!hook.active || hook.claim.token != token || run.made.workspace != workspace) continue;
+      found = HookRecord{.token = hook.claim.token,
+                         .id = std::to_string(id),
+                         .run_id = run.made.id,
+                         .op = hook.claim.op,
+                         .shape = hook.claim.shape,
+                         .webhook = hook.claim.webhook,
+                         .since = hook.since};
+      for (const auto& [number, payload] : model_->payloads) found->waiting += payload.hook == id;
+    }
+    return found;
+  }
+
+  base::Result<std::vector<Undelivered>> undelivered(RunKey key) override {
+    std::vector<Undelivered> found;
+    for (const auto& [id, payload] : model_->payloads) {
+      const Model::Hook& hook = model_->hooks.at(payload.hook);
+      if (hook.run != key || hook.active) continue;
+      found.push_back(
+          {.id = id, .token = hook.claim.token, .value = payload.value, .at = payload.at});
+    }
+    return found;
+  }
+
   base::Result<std::vector<Orphan>> orphans(std::size_t limit) override {
     std::vector<Orphan> found;
     for (const auto& [key, run] : model_->runs) {
@@ -89,6 +118,9 @@ class ModelReader final : public Reader {
     if (run.status == Status::pending) return true;
     for (const auto& [id, item] : model_->inbox) {
       if (item.run == key) return false;
+    }
+    for (const auto& [id, hook] : model_->hooks) {
+      if (hook.run == key && hook.active) return false;
     }
     for (const auto& [operation, target] : model_->waits) {
       if (operation.first != key || target == key) continue;

@@ -1,7 +1,9 @@
 #include "tests/contract/model_store.hpp"
 
 #include "base/assert.hpp"
+#include "base/shape.hpp"
 #include "store/outcome.hpp"
+#include "store/start_text.hpp"
 
 #include <algorithm>
 #include <set>
@@ -17,7 +19,7 @@ RunRecord record_of(const Model::Run& run) {
                    .workflow = run.made.workflow,
                    .code_version = run.made.code_version,
                    .status = run.status,
-                   .input = run.made.input,
+                   .input = run.input,
                    .output = run.output,
                    .failure = run.failure,
                    .idempotency_key = run.made.idempotency_key,
@@ -27,6 +29,8 @@ RunRecord record_of(const Model::Run& run) {
                    .deadline = run.made.deadline,
                    .parent = run.made.parent,
                    .version = std::nullopt,
+                   .generation = run.generation,
+                   .first_seq = run.first_seq,
                    .attributes = run.attributes};
   if (!run.entries.empty()) record.version = run.entries.size() - 1;
   return record;
@@ -115,6 +119,7 @@ class ModelStore final : public Store {
     // An id that was made up cannot mean somebody else's run.
     if (by_id && !made.chosen_id) return {.refused = StartRefused{Why::claims_differ, made.id}};
 
+    std::vector<RunKey> superseded;
     const bool id_counts = by_id && !has_passed(run(*by_id).keep_until, made.created_at);
     const bool key_counts = by_key && !has_passed(run(*by_key).key_until, made.created_at);
     if (id_counts && key_counts && by_id != by_key) {
@@ -127,9 +132,23 @@ class ModelStore final : public Store {
         if (asker && tree(holder).contains(*asker)) {
           return {.refused = StartRefused{Why::run_active, run(holder).made.id}};
         }
-        cancel_tree(holder, std::nullopt, "superseded by another run with the same key",
-                    made.created_at, effects);
+        superseded.push_back(holder);
       }
+    }
+    for (const HookClaim& claim : made.hooks) {
+      const auto hook = find_hook(made.workspace, claim.token);
+      if (!hook) continue;
+      const RunKey holder = model_.hooks.at(*hook).run;
+      if (made.on_running != OnRunning::supersede)
+        return {.refused = StartRefused{Why::hook_conflict, run(holder).made.id}};
+      if (asker && tree(holder).contains(*asker))
+        return {.refused = StartRefused{Why::run_active, run(holder).made.id}};
+      superseded.push_back(holder);
+    }
+    for (const RunKey holder : superseded) {
+      if (is_end(run(holder).status)) continue;
+      cancel_tree(holder, std::nullopt, "superseded by another run with the same key or token",
+                  made.created_at, effects);
     }
     if (by_id) remove(*by_id);
     if (by_key && by_key != by_id) forget_key(*by_key);
@@ -137,7 +156,11 @@ class ModelStore final : public Store {
     model_.runs[made.key] = Model::Run{.made = made,
                                        .status = status,
                                        .holds_key = made.idempotency_key.has_value(),
-                                       .attributes = made.attributes};
+                                       .attributes = made.attributes,
+                                       .input = made.input};
+    for (const HookClaim& claim : made.hooks)
+      model_.hooks[model_.next_hook++] = {
+          .run = made.key, .claim = claim, .since = made.created_at};
     if (made.start_at) model_.timers[{made.key, TimerKind::start, ""}] = *made.start_at;
     if (made.deadline) model_.timers[{made.key, TimerKind::deadline, ""}] = *made.deadline;
     return {};
@@ -189,6 +212,11 @@ class ModelStore final : public Store {
         reopened.status != Status::diverged) {
       return Stale{};
     }
+    for (const auto& [id, hook] : model_.hooks) {
+      if (hook.run != command.run || !hook.at_end) continue;
+      if (const auto holder = find_hook(reopened.made.workspace, hook.claim.token))
+        return StartRefused{Why::hook_conflict, run(model_.hooks.at(*holder).run).made.id};
+    }
     if (reopened.made.idempotency_key) {
       const auto holder = find_key(reopened.made.workspace, *reopened.made.idempotency_key);
       if (holder && *holder != command.run) {
@@ -199,6 +227,12 @@ class ModelStore final : public Store {
       }
     }
 
+    for (auto& [id, hook] : model_.hooks) {
+      if (hook.run == command.run && hook.at_end) {
+        hook.active = true;
+        hook.at_end = false;
+      }
+    }
     reopened.status = command.changes.status.value_or(Status::running);
     reopened.output.clear();
     reopened.failure.reset();
@@ -238,6 +272,7 @@ class ModelStore final : public Store {
       const auto item = model_.inbox.find(id);
       if (item != model_.inbox.end() && item->second.run == key) model_.inbox.erase(item);
     }
+    for (const std::int64_t payload : changes.payloads_consumed) consume_payload(key, payload);
     for (const Timer& timer : changes.timers_cleared)
       model_.timers.erase({key, timer.kind, timer.op});
     for (const Timer& timer : changes.timers_set)
@@ -245,13 +280,17 @@ class ModelStore final : public Store {
     for (const auto& [name, value] : changes.attributes) run(key).attributes[name] = value;
     for (const std::string& op : changes.waits_dropped) model_.waits.erase({key, op});
 
-    const bool goes_on = !changes.end;
+    const bool goes_on = !changes.end && !changes.continue_as_new;
     for (const ChildRequest& request : changes.children)
       make_child(key, request, goes_on, now, effects);
     if (goes_on) {
       for (const WaitRequest& request : changes.waits) wait(key, request, now, effects);
     }
+    const std::vector<std::int64_t> released =
+        changes.end ? std::vector<std::int64_t>{} : change_hooks(key, changes, now, effects);
+    if (changes.continue_as_new && !changes.end) continue_as_new(key, *changes.continue_as_new);
     if (changes.end) end(key, *changes.end, now, effects);
+    for (const std::int64_t hook : released) pass_on(hook, now, effects);
 
     std::set<RunKey> seen{effects.ended.begin(), effects.ended.end()};
     std::erase_if(effects.wake, [&](RunKey woken) { return !seen.insert(woken).second; });
@@ -322,6 +361,7 @@ class ModelStore final : public Store {
     }
 
     forget_wakeups(key);
+    release_at_end(key, now, effects);
     std::vector<Model::Operation> waiters;
     for (const auto& [operation, target] : model_.waits) {
       if (target == key) waiters.push_back(operation);
@@ -408,6 +448,283 @@ class ModelStore final : public Store {
     return {found.begin(), found.end()};
   }
 
+  // ---------------------------------------------------------------------------------------------- hooks
+
+  /// The active hook with this token.
+  std::optional<std::int64_t> find_hook(const std::string& workspace, const std::string& token) {
+    for (const auto& [id, hook] : model_.hooks) {
+      if (hook.active && hook.claim.token == token && run(hook.run).made.workspace == workspace)
+        return id;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::int64_t> find_hook_of(RunKey key, const std::string& op) {
+    for (const auto& [id, hook] : model_.hooks) {
+      if (hook.active && hook.run == key && hook.claim.op == op) return id;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::int64_t> oldest_payload(std::int64_t hook) {
+    for (const auto& [id, payload] : model_.payloads) {
+      if (payload.hook == hook) return id;
+    }
+    return std::nullopt;
+  }
+
+  bool has_payload(RunKey key) {
+    return std::ranges::any_of(model_.payloads, [&](const auto& payload) {
+      return model_.hooks.at(payload.second.hook).run == key;
+    });
+  }
+
+  PayloadItem item_of(std::int64_t id) {
+    const Model::Payload& payload = model_.payloads.at(id);
+    return {.id = id,
+            .hook = model_.hooks.at(payload.hook).claim.op,
+            .value = payload.value,
+            .checked = payload.checked};
+  }
+
+  std::vector<PayloadItem> oldest_payloads(RunKey key) {
+    std::vector<PayloadItem> found;
+    for (const auto& [id, hook] : model_.hooks) {
+      const auto payload = hook.active && hook.run == key ? oldest_payload(id) : std::nullopt;
+      if (payload) found.push_back(item_of(*payload));
+    }
+    std::ranges::sort(found, {}, &PayloadItem::id);
+    return found;
+  }
+
+  void consume_payload(RunKey key, std::int64_t id) {
+    const auto payload = model_.payloads.find(id);
+    if (payload == model_.payloads.end()) return;
+    Model::Hook& hook = model_.hooks.at(payload->second.hook);
+    if (hook.run != key) return;
+    hook.fed = false;
+    model_.payloads.erase(payload);
+  }
+
+  /// The hooks that were released.
+  std::vector<std::int64_t> change_hooks(RunKey key, const Changes& changes, TimePoint now,
+                                         Effects& effects) {
+    std::map<std::string, std::pair<std::string, std::string>> conflicts;
+    std::vector<std::int64_t> released;
+    for (const HookChange& change : changes.hooks) {
+      if (changes.continue_as_new && change.kind != HookChange::Kind::release) continue;
+      const auto answer = [&](const std::string& entry) { decide(key, entry, true, now, effects); };
+      if (change.kind == HookChange::Kind::open) {
+        if (const auto owner = open_hook(key, change.claim, now)) {
+          conflicts[change.op] = {change.claim.token, *owner};
+          answer(conflict_outcome(change.op, change.claim.token, *owner));
+        } else if (change.awaited) {
+          answer(hook_outcome(change.op));
+        }
+        continue;
+      }
+      const bool is_release = change.kind == HookChange::Kind::release;
+      const auto conflict = conflicts.find(change.hook);
+      if (conflict != conflicts.end() && !is_release) {
+        const bool is_asked =
+            change.kind == HookChange::Kind::try_next || change.kind == HookChange::Kind::close;
+        if (is_asked)
+          answer(conflict_outcome(change.op, conflict->second.first, conflict->second.second));
+        continue;
+      }
+      const auto hook = find_hook_of(key, change.hook);
+      const auto payload = hook ? oldest_payload(*hook) : std::nullopt;
+      if (change.kind == HookChange::Kind::close) {
+        if (hook && !payload) model_.hooks.erase(*hook);
+        answer(close_outcome(change.op, !payload));
+      } else if (change.kind == HookChange::Kind::release) {
+        if (!hook) continue;
+        model_.hooks.at(*hook).active = false;
+        if (payload) released.push_back(*hook);
+      } else if (payload) {
+        const PayloadItem item = item_of(*payload);
+        const auto misfit = item.checked
+                                ? std::nullopt
+                                : shapes_.check(model_.hooks.at(*hook).claim.shape, item.value);
+        consume_payload(key, *payload);
+        answer(payload_outcome(change.op, item, misfit));
+      } else if (change.kind == HookChange::Kind::try_next) {
+        answer(payload_outcome(change.op, std::nullopt, std::nullopt));
+      }
+    }
+    return released;
+  }
+
+  /// The id of the run that has the token; none: the hook is open.
+  std::optional<std::string> open_hook(RunKey key, const HookClaim& claim, TimePoint now) {
+    const auto holder = find_hook(run(key).made.workspace, claim.token);
+    if (!holder) {
+      model_.hooks[model_.next_hook++] = {.run = key, .claim = claim, .since = now};
+      return std::nullopt;
+    }
+    Model::Hook& hook = model_.hooks.at(*holder);
+    if (hook.run == key && hook.claim.op == claim.op && !claim.op.empty()) return std::nullopt;
+    if (hook.run != key || !hook.claim.op.empty()) return run(hook.run).made.id;
+    if (hook.claim.shape != claim.shape) {
+      for (auto& [id, payload] : model_.payloads) {
+        if (payload.hook == *holder) payload.checked = false;
+      }
+    }
+    hook.claim = claim;
+    return std::nullopt;
+  }
+
+  void continue_as_new(RunKey key, const std::string& input) {
+    Model::Run& again = run(key);
+    again.status = Status::running;
+    again.input = input;
+    ++again.generation;
+    again.first_seq = again.entries.size();
+    std::erase_if(model_.timers, [&](const auto& timer) {
+      const auto& [of, kind, op] = timer.first;
+      return of == key && (kind == TimerKind::sleep || kind == TimerKind::retry);
+    });
+    std::erase_if(model_.inbox, [&](const auto& item) {
+      return item.second.run == key && item.second.item.kind == InboxItem::Kind::result;
+    });
+    std::erase_if(model_.waits, [&](const auto& wait) { return wait.first.first == key; });
+    std::erase_if(model_.progress,
+                  [&](const auto& progress) { return progress.first.first == key; });
+    for (auto& [id, hook] : model_.hooks) {
+      if (hook.run == key && hook.active) hook.claim.op.clear();
+    }
+  }
+
+  void release_at_end(RunKey key, TimePoint now, Effects& effects) {
+    std::vector<std::int64_t> released;
+    for (auto& [id, hook] : model_.hooks) {
+      if (hook.run != key || !hook.active) continue;
+      hook.active = false;
+      hook.at_end = run(key).status == Status::failed;
+      released.push_back(id);
+    }
+    if (run(key).status == Status::cancelled) return;
+    for (const std::int64_t hook : released) pass_on(hook, now, effects);
+  }
+
+  void pass_on(std::int64_t gone_id, TimePoint now, Effects& effects) {
+    const Model::Hook gone = model_.hooks.at(gone_id);
+    std::vector<std::int64_t> left;
+    std::optional<std::int64_t> starter;
+    for (const auto& [id, payload] : model_.payloads) {
+      if (payload.hook != gone_id || !payload.or_start) continue;
+      left.push_back(id);
+      if (payload.start && !starter) starter = id;
+    }
+    const std::string workspace = run(gone.run).made.workspace;
+    auto taken = find_hook(workspace, gone.claim.token);
+    if (taken) {
+      model_.hooks.at(*taken).fed |= gone.fed;
+      effects.wake.push_back(model_.hooks.at(*taken).run);
+    } else {
+      if (gone.fed || !starter) return;
+      NewRun made = started_later(*model_.payloads.at(*starter).start, now);
+      const Status status = made.start_at ? Status::pending : Status::running;
+      const Claim claim = create(made, status, std::nullopt, effects);
+      if (claim.refused || claim.handed_back) return;
+      if (status == Status::running) effects.created.push_back(made.key);
+      taken = find_hook(workspace, gone.claim.token);
+      model_.hooks.at(*taken).fed = true;
+      model_.payloads.at(*starter).start.reset();
+    }
+    const bool same_shape = model_.hooks.at(*taken).claim.shape == gone.claim.shape;
+    for (const std::int64_t id : left) {
+      model_.payloads.at(id).hook = *taken;
+      model_.payloads.at(id).checked &= same_shape;
+    }
+  }
+
+  std::optional<Answer> repeated(const Deliver& deliver) {
+    if (!deliver.resume_id) return std::nullopt;
+    const auto found = model_.receipts.find({deliver.workspace, deliver.token, *deliver.resume_id});
+    if (found == model_.receipts.end() || found->second.until <= deliver.now) return std::nullopt;
+    if (found->second.fingerprint != deliver.fingerprint)
+      return ResumeIdReused{found->second.answer.run_id};
+    return found->second.answer;
+  }
+
+  Delivered accept(std::int64_t hook_id, const Deliver& deliver, std::optional<NewRun> start,
+                   bool started) {
+    const Model::Hook& hook = model_.hooks.at(hook_id);
+    model_.payloads[model_.next_payload++] = {.hook = hook_id,
+                                              .value = deliver.payload,
+                                              .at = deliver.now,
+                                              .checked = !hook.claim.shape.empty(),
+                                              .or_start = started || start,
+                                              .start = std::move(start)};
+    Delivered answer{
+        .run_id = run(hook.run).made.id, .hook_id = std::to_string(hook_id), .started = started};
+    if (deliver.resume_id) {
+      model_.receipts[{deliver.workspace, deliver.token, *deliver.resume_id}] = {
+          deliver.fingerprint, answer, deliver.now + resume_id_kept};
+    }
+    return answer;
+  }
+
+  Answer deliver_to(std::int64_t hook_id, const Deliver& deliver, std::optional<NewRun> start) {
+    const Model::Hook& hook = model_.hooks.at(hook_id);
+    const auto version = record_of(run(hook.run)).version;
+    if (deliver.expected_version && deliver.expected_version != version)
+      return VersionMoved{version};
+    if (const auto misfit = shapes_.check(hook.claim.shape, deliver.payload))
+      return PayloadRefused{misfit->path, misfit->message};
+    Delivered answer = accept(hook_id, deliver, std::move(start), false);
+    answer.effects.wake.push_back(hook.run);
+    return answer;
+  }
+
+  Answer answer(const Deliver& command) {
+    if (const auto before = repeated(command)) return *before;
+    const auto hook = find_hook(command.workspace, command.token);
+    if (!hook) return HookMissing{};
+    return deliver_to(*hook, command, std::nullopt);
+  }
+
+  Answer answer(const ResumeOrStart& command) {
+    if (const auto before = repeated(command.deliver)) return *before;
+    if (const auto hook = find_hook(command.deliver.workspace, command.deliver.token))
+      return deliver_to(*hook, command.deliver, command.run);
+    if (const auto misfit =
+            shapes_.check(command.run.hooks.front().shape, command.deliver.payload)) {
+      return PayloadRefused{misfit->path, misfit->message};
+    }
+    Effects effects;
+    const Status status = command.run.start_at ? Status::pending : Status::running;
+    const Claim claim = create(command.run, status, std::nullopt, effects);
+    if (claim.refused) return *claim.refused;
+    if (claim.handed_back) {
+      const Model::Run& holder = run(*claim.handed_back);
+      return StartRefused{is_end(holder.status) ? Why::run_finished : Why::run_active,
+                          holder.made.id};
+    }
+    const auto hook = find_hook(command.deliver.workspace, command.deliver.token);
+    model_.hooks.at(*hook).fed = true;
+    Delivered answer = accept(*hook, command.deliver, std::nullopt, true);
+    answer.effects = std::move(effects);
+    if (status == Status::running) answer.effects.created.push_back(command.run.key);
+    return answer;
+  }
+
+  std::int64_t forget_receipts(TimePoint now, std::int64_t limit) {
+    std::vector<std::pair<TimePoint, decltype(model_.receipts)::key_type>> passed;
+    for (const auto& [id, receipt] : model_.receipts) {
+      if (receipt.until <= now) passed.emplace_back(receipt.until, id);
+    }
+    std::ranges::sort(passed);
+    std::int64_t forgotten = 0;
+    for (const auto& [until, id] : passed) {
+      if (forgotten == limit) break;
+      model_.receipts.erase(id);
+      ++forgotten;
+    }
+    return forgotten;
+  }
+
   // ---------------------------------------------------------------------------------------------- sweeping
 
   Answer answer(const Sweep& command) {
@@ -425,6 +742,8 @@ class ModelStore final : public Store {
       ++swept.runs;
       --left;
     }
+    swept.resume_ids = forget_receipts(command.now, left);
+    left -= swept.resume_ids;
     while (left > 0 && !model_.garbage.empty()) {
       const auto oldest = model_.garbage.begin();
       const std::int64_t taken = std::min(left, oldest->second);
@@ -460,6 +779,10 @@ class ModelStore final : public Store {
 
   void remove(RunKey key) {
     model_.garbage[key] = std::ssize(run(key).entries);
+    std::erase_if(model_.payloads, [&](const auto& payload) {
+      return model_.hooks.at(payload.second.hook).run == key;
+    });
+    std::erase_if(model_.hooks, [&](const auto& hook) { return hook.second.run == key; });
     model_.runs.erase(key);
   }
 
@@ -471,15 +794,19 @@ class ModelStore final : public Store {
     RunLoaded loaded{.run = record_of(found->second)};
     const auto start = model_.timers.find({command.run, TimerKind::start, ""});
     if (start != model_.timers.end()) loaded.starts_at = start->second;
-    for (const auto& [at, entry] : found->second.entries) loaded.entries.push_back(entry);
+    for (Seq seq = found->second.first_seq; seq < found->second.entries.size(); ++seq)
+      loaded.entries.push_back(found->second.entries[seq].second);
     loaded.inbox = inbox(command.run);
+    loaded.payloads = oldest_payloads(command.run);
     for (const auto& [operation, value] : model_.progress) {
       if (operation.first == command.run) loaded.progress.emplace_back(operation.second, value);
     }
     return loaded;
   }
 
-  Answer answer(const ReadInbox& command) { return InboxRead{inbox(command.run)}; }
+  Answer answer(const ReadInbox& command) {
+    return InboxRead{inbox(command.run), oldest_payloads(command.run)};
+  }
 
   std::vector<InboxItem> inbox(RunKey key) {
     std::vector<InboxItem> items;
@@ -512,7 +839,8 @@ class ModelStore final : public Store {
     for (const auto& [key, each] : model_.runs) {
       if (key <= command.after || !can_advance(each)) continue;
       if (std::ssize(found.runs) == command.limit) break;
-      if (each.status == Status::running || !inbox(key).empty()) found.runs.push_back(key);
+      if (each.status == Status::running || !inbox(key).empty() || has_payload(key))
+        found.runs.push_back(key);
     }
     return found;
   }
@@ -544,6 +872,7 @@ class ModelStore final : public Store {
 
   std::shared_ptr<Model> owned_;
   Model& model_;
+  base::ShapeChecker shapes_;
 };
 
 }  // namespace

@@ -25,6 +25,33 @@ struct Model {
     std::optional<TimePoint> keep_until;  ///< finished: then it is swept
     std::vector<std::pair<TimePoint, std::string>> entries;
     std::map<std::string, std::string> attributes;
+    std::string input;  ///< of this generation
+    std::uint32_t generation = 0;
+    Seq first_seq = 0;
+  };
+
+  struct Hook {
+    RunKey run = 0;
+    HookClaim claim;
+    TimePoint since{};
+    bool active = true;
+    bool at_end = false;  ///< its run failed with it: a retry takes it again
+    bool fed = false;     ///< its run was started with payloads waiting and has read none
+  };
+
+  struct Payload {
+    std::int64_t hook = 0;
+    std::string value;
+    TimePoint at{};
+    bool checked = false;
+    bool or_start = false;        ///< of ResumeOrStart
+    std::optional<NewRun> start;  ///< the run it would start; none once it did
+  };
+
+  struct Receipt {
+    std::string fingerprint;
+    Delivered answer;
+    TimePoint until{};
   };
 
   struct Item {
@@ -40,6 +67,12 @@ struct Model {
   std::map<std::int64_t, Item> inbox;
   std::map<Operation, RunKey> waits;  ///< which run an operation waits for
   std::map<Operation, std::string> progress;
+  std::map<std::int64_t, Hook> hooks;
+  std::map<std::int64_t, Payload> payloads;
+  std::map<std::tuple<std::string, std::string, std::string>, Receipt>
+      receipts;  ///< by workspace, token and resume id
+  std::int64_t next_hook = 1;
+  std::int64_t next_payload = 1;
   RunKey next_key = 1;
   std::int64_t next_item = 1;
   bool open = false;

@@ -2,6 +2,8 @@
 
 #include "tests/contract/stores.hpp"
 
+#include <semel/shape.hpp>
+
 namespace semel::store {
 
 std::vector<Command> RandomCommands::next_batch() {
@@ -13,7 +15,7 @@ std::vector<Command> RandomCommands::next_batch() {
 }
 
 Command RandomCommands::next() {
-  switch (random_.below(32)) {
+  switch (random_.below(40)) {
     case 0:
       return Sweep{
           .now = now_,
@@ -54,6 +56,14 @@ Command RandomCommands::next() {
     case 21:
     case 22:
       return start();
+    case 23:
+    case 24:
+    case 25:
+    case 26:
+      return deliver();
+    case 27:
+    case 28:
+      return resume_or_start();
     default:
       return advance();
   }
@@ -77,6 +87,43 @@ AdvanceRun RandomCommands::advance() {
   if (!random_.one_in(4)) command.changes = make_changes(run, workspace_of(run));
   return command;
 }
+
+Deliver RandomCommands::deliver() {
+  Deliver command{.workspace = random_.one_in(6) ? "acme" : "default",
+                  .token = pick({"s", "t", "u"}),
+                  .payload = pick({"1", "2", "\"three\""}),
+                  .now = now_};
+  if (random_.one_in(3)) command.resume_id = pick({"r", "q"});
+  if (command.resume_id) command.fingerprint = command.payload;
+  if (random_.one_in(8)) command.expected_version = random_.below(4);
+  return command;
+}
+
+ResumeOrStart RandomCommands::resume_or_start() {
+  ResumeOrStart command{.deliver = deliver()};
+  command.run = make_run(command.deliver.workspace);
+  command.run.hooks = {{.token = command.deliver.token, .shape = pick_shape()}};
+  return command;
+}
+
+HookClaim RandomCommands::make_claim(const std::string& op) {
+  return {.op = op,
+          .token = pick({"s", "t", "u"}),
+          .shape = pick_shape(),
+          .webhook = random_.one_in(4)};
+}
+
+HookChange RandomCommands::make_hook_change() {
+  HookChange change{.kind = static_cast<HookChange::Kind>(random_.below(5)),
+                    .op = pick({"4", "5", "6"}),
+                    .hook = pick({"4", "5", ""}),
+                    .awaited = random_.one_in(2)};
+  if (random_.one_in(2)) change.kind = HookChange::Kind::open;
+  if (change.kind == HookChange::Kind::open) change.claim = make_claim(change.op);
+  return change;
+}
+
+std::string RandomCommands::pick_shape() { return random_.one_in(2) ? "" : type<int>().shape; }
 
 CancelRun RandomCommands::cancel() {
   const std::string workspace = random_.one_in(6) ? "acme" : "default";
@@ -105,6 +152,7 @@ MarkRun RandomCommands::mark() {
 NewRun RandomCommands::make_run(const std::string& workspace) {
   NewRun run = new_run(++last_key_);
   run.workspace = workspace;
+  made_in_[run.key] = workspace;
   run.created_at = now_;
   run.chosen_id = random_.one_in(2);
   if (run.chosen_id) run.id = pick({"a", "b", "c"});
@@ -120,6 +168,7 @@ NewRun RandomCommands::make_run(const std::string& workspace) {
   if (random_.one_in(6)) run.start_at = now_ + some_time();
   if (random_.one_in(6)) run.deadline = now_ + some_time();
   if (random_.one_in(4)) run.attributes = {{pick({"stage", "who"}), pick({"x", "y"})}};
+  if (random_.one_in(5)) run.hooks.push_back(make_claim(""));
   if (random_.one_in(4)) {
     const RunKey parent = pick_run();
     if (model_.runs.contains(parent) && workspace_of(parent) == workspace) run.parent = parent;
@@ -156,6 +205,13 @@ Changes RandomCommands::make_changes(RunKey run, const std::string& workspace) {
   if (random_.one_in(3))
     changes.waits.push_back({.op = pick({"1", "2", "3"}), .run_id = pick_id(workspace)});
   if (random_.one_in(8)) changes.waits_dropped.push_back(pick({"1", "2", "3"}));
+  if (random_.one_in(3)) {
+    for (const auto& [id, payload] : model_.payloads) {
+      if (random_.one_in(3)) changes.payloads_consumed.push_back(id);
+    }
+  }
+  while (random_.one_in(2)) changes.hooks.push_back(make_hook_change());
+  if (random_.one_in(8)) changes.continue_as_new = pick({"[1]", "[2]"});
   if (random_.one_in(5)) changes.end = make_end();
   return changes;
 }
@@ -196,8 +252,9 @@ RunKey RandomCommands::pick_run() {
 }
 
 std::string RandomCommands::workspace_of(RunKey run) const {
-  const auto found = model_.runs.find(run);
-  return found == model_.runs.end() ? "default" : found->second.made.workspace;
+  // It may be made by a command before this one in the same batch.
+  const auto found = made_in_.find(run);
+  return found == made_in_.end() ? "default" : found->second;
 }
 
 /// Mostly the right one.

@@ -27,6 +27,11 @@ class RandomCommands {
   StartRun start();
   AdvanceRun advance();
   CancelRun cancel();
+  Deliver deliver();
+  ResumeOrStart resume_or_start();
+  HookClaim make_claim(const std::string& op);
+  HookChange make_hook_change();
+  std::string pick_shape();
   ReopenRun reopen();
   MarkRun mark();
   NewRun make_run(const std::string& workspace);
@@ -43,6 +48,7 @@ class RandomCommands {
   base::SeededRandom random_;
   const Model& model_;
   TimePoint now_{std::chrono::seconds{1'700'000'000}};
+  std::map<RunKey, std::string> made_in_;  ///< workspaces
   RunKey last_key_ = 0;
 };
 

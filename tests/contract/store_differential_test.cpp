@@ -5,6 +5,8 @@
 #include "tests/contract/random_commands.hpp"
 #include "tests/contract/stores.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 namespace semel::store {
@@ -79,6 +81,15 @@ class Pair {
           ListFilter{.attributes = {{"stage", "x"}}, .limit = 3}}) {
       for (const RunRecord& record : value(reader.list(filter))) text += record.id + " ";
       text += "\n";
+    }
+    for (const char* token : {"s", "t", "u"}) {
+      if (const auto hook = value(reader.hook("default", token)))
+        text += fmt::format("hook {} {} {} {} {}\n", hook->run_id, hook->op, hook->shape,
+                            hook->webhook, hook->waiting);
+    }
+    for (const auto& [key, run] : model_->runs) {
+      for (const Undelivered& left : value(reader.undelivered(key)))
+        text += fmt::format("undelivered {} {} {}\n", left.id, left.token, left.value);
     }
     if (!model_->runs.empty()) {
       const RunKey youngest = model_->runs.rbegin()->first;

@@ -27,4 +27,7 @@ Failure describe(const std::exception_ptr& error) noexcept;
 /// Throws what waiting for a run throws: RunFailedError, RunCancelledError, RunNotFoundError, or the refusal of a start.
 [[noreturn]] void throw_run_failure(const Failure& failure);
 
+/// Throws what asking something of a hook throws: HookConflictError, HookDisposedError, ValidationError.
+[[noreturn]] void throw_hook_failure(const Failure& failure);
+
 }  // namespace semel::detail

@@ -39,6 +39,16 @@ class Leaf {
   ~Leaf() = default;
 };
 
+/// A hook: settled with the answer to its registration.
+class HookLeaf : public Leaf {
+ public:
+  /// It was closed.
+  virtual void gone() noexcept = 0;
+
+ protected:
+  ~HookLeaf() = default;
+};
+
 /// Something the frame resumes in its turn.
 class Resumable {
  public:
@@ -83,6 +93,12 @@ struct ChildSpec {
   bool wait = true;
 };
 
+struct HookSpec {
+  std::string token;  ///< empty: to be made up
+  std::string shape;
+  bool webhook = false;
+};
+
 /// Counts the bytes of a run's coroutine frames.
 struct FrameMeter {
   std::size_t bytes = 0;
@@ -95,6 +111,18 @@ class Frame {
   virtual void ask_sleep_until(Leaf& leaf, const std::string& op, TimePoint until) = 0;
   virtual void ask_child(Leaf& leaf, const std::string& op, ChildSpec spec) = 0;
   virtual void ask_result(Leaf& leaf, const std::string& op, const std::string& run_id) = 0;
+
+  /// Registers a hook under `op`; fills in a token that was to be made up. Not `awaited`: only a conflict is answered.
+  virtual void ask_hook(HookLeaf& leaf, const std::string& op, HookSpec& spec, bool awaited) = 0;
+  virtual void ask_next(Leaf& leaf, const std::string& op, const std::string& hook) = 0;
+  virtual void ask_try(Leaf& leaf, const std::string& op, const std::string& hook) = 0;
+  virtual void ask_close(Leaf& leaf, const std::string& op, const std::string& hook) = 0;
+  /// Frees the token and fails what awaits it. Nothing happens while the frame itself is destroyed.
+  virtual void release_hook(const std::string& op) noexcept = 0;
+  virtual void forget_hook(HookLeaf& leaf) noexcept = 0;
+
+  /// The run goes on as new. Throws ValidationError where the arguments do not fit.
+  virtual void ask_continue(const std::string& arguments) = 0;
 
   // Answered at once. False: the run has diverged and will not be resumed.
   virtual bool ask_now(const std::string& op, TimePoint& answer) = 0;

@@ -3,6 +3,7 @@
 #include "base/assert.hpp"
 #include "store/outcome.hpp"
 #include "store/sqlite/ending.hpp"
+#include "store/sqlite/hooks.hpp"
 #include "store/sqlite/starting.hpp"
 
 namespace semel::store::sqlite {
@@ -87,17 +88,31 @@ void apply_timers(Tables& tables, RunKey run, const Changes& changes) {
   }
 }
 
-void grant_all(Tables& tables, RunKey run, Seq next, const Changes& changes, TimePoint now,
-               Effects& effects) {
+/// Those that were released and left payloads are returned.
+std::vector<HookRow> change_hooks(Tables& tables, Asker& asker, const Changes& changes,
+                                  Effects& effects) {
+  if (changes.end) return {};
+  HookChanges hooks{tables, asker.run, asker.place.workspace, asker.now,
+                    [&](std::string entry) { answer(tables, asker, std::move(entry), effects); }};
+  for (const HookChange& change : changes.hooks) {
+    if (asker.goes_on || change.kind == HookChange::Kind::release) hooks.apply(change);
+  }
+  return hooks.released();
+}
+
+std::vector<HookRow> grant_all(Tables& tables, RunKey run, Seq next, const Changes& changes,
+                               TimePoint now, Effects& effects) {
   Asker asker{.run = run,
               .place = *tables.runs.place(run),
               .next = next,
-              .goes_on = !changes.end,
+              .goes_on = !changes.end && !changes.continue_as_new,
               .now = now};
   for (const ChildRequest& request : changes.children) grant(tables, asker, request, effects);
   for (const WaitRequest& request : changes.waits) grant(tables, asker, request, effects);
+  std::vector<HookRow> released = change_hooks(tables, asker, changes, effects);
   // Whatever status the command asked for: a crash behind this commit must not lose the outcome.
   if (asker.has_work && asker.goes_on) tables.runs.set_status(run, Status::running);
+  return released;
 }
 
 Stale stale(Tables& tables) {
@@ -140,13 +155,21 @@ std::optional<std::string> key_holder(Tables& tables, RunKey run, TimePoint now)
 void apply(Tables& tables, RunKey run, Seq next, const Changes& changes, TimePoint now,
            Effects& effects) {
   for (const std::int64_t item : changes.inbox_consumed) tables.wakeups.consume(run, item);
+  for (const std::int64_t payload : changes.payloads_consumed) tables.hooks.consume(run, payload);
   apply_timers(tables, run, changes);
   for (const auto& [name, value] : changes.attributes) tables.runs.set_attribute(run, name, value);
   for (const std::string& op : changes.waits_dropped) tables.wakeups.stop_waiting(run, op);
-  if (!changes.children.empty() || !changes.waits.empty()) {
-    grant_all(tables, run, next, changes, now, effects);
+  std::vector<HookRow> released;
+  if (!changes.children.empty() || !changes.waits.empty() || !changes.hooks.empty()) {
+    released = grant_all(tables, run, next, changes, now, effects);
+  }
+  if (changes.continue_as_new && !changes.end) {
+    tables.wakeups.clear_generation(run);
+    tables.hooks.abandon(run);
+    tables.runs.continue_as_new(run, *changes.continue_as_new, next);
   }
   if (changes.end) end_run(tables, run, *changes.end, now, effects);
+  for (const HookRow& hook : released) pass_on(tables, hook, now, effects);
   if (!effects.wake.empty()) settle(effects);
 }
 
@@ -164,15 +187,21 @@ Answer reopen_run(Tables& tables, const ReopenRun& command) {
   const auto status = tables.runs.status(command.run);
   if (!status || !can_be_reopened(*status) || tables.journal.next(command.run) != command.seq)
     return stale(tables);
+  if (auto owner = tables.hooks.retake(command.run)) {
+    ++tables.counters.starts_refused;
+    return StartRefused{StartRefused::Why::hook_conflict, *std::move(owner)};
+  }
   const Status reopened = command.changes.status.value_or(Status::running);
   if (!tables.runs.reopen(command.run, reopened)) {
     if (auto holder = key_holder(tables, command.run, command.now)) {
+      tables.hooks.give_back(command.run);
       ++tables.counters.starts_refused;
       return StartRefused{StartRefused::Why::run_active, *std::move(holder)};
     }
     const bool taken = tables.runs.reopen(command.run, reopened);
     SEMEL_ASSERT(taken);
   }
+  tables.hooks.keep(command.run);
   for (std::size_t i = 0; i < command.entries.size(); ++i) {
     tables.journal.append(command.run, command.seq + i, command.now, command.entries[i]);
   }

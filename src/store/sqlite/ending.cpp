@@ -2,6 +2,7 @@
 
 #include "base/assert.hpp"
 #include "store/outcome.hpp"
+#include "store/sqlite/hooks.hpp"
 
 #include <unordered_set>
 
@@ -56,6 +57,7 @@ void end_run(Tables& tables, RunKey run, const End& end, TimePoint now, Effects&
   tables.runs.end(run, end, now);
   tables.journal.closed(run);
   tables.wakeups.clear(run);
+  release_at_end(tables, run, end.status, now, effects);
   for (const Wakeups::Waiter& waiter : tables.wakeups.take_waiters(run)) {
     tables.wakeups.put(waiter.run, result_of({end.status, end.output, end.failure}, waiter.op));
     effects.wake.push_back(waiter.run);

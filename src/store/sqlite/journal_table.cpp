@@ -33,9 +33,9 @@ Seq JournalTable::next(RunKey run) {
   return end ? *end + 1 : 0;
 }
 
-std::vector<std::string> JournalTable::entries(RunKey run) {
+std::vector<std::string> JournalTable::entries(RunKey run, Seq first) {
   std::vector<std::string> found;
-  Rows rows = entries_.select(run);
+  Rows rows = entries_.select(run, first);
   while (rows.next()) found.push_back(rows.text(0));
   return found;
 }

@@ -35,7 +35,8 @@ class JournalTable {
   std::optional<Seq> last(RunKey run);
   /// Where the next entry goes.
   Seq next(RunKey run);
-  std::vector<std::string> entries(RunKey run);
+  /// From `first` on.
+  std::vector<std::string> entries(RunKey run, Seq first);
 
   /// The run is gone: its entries go with the next sweeps.
   void discard(RunKey run) { discard_.run(run); }
@@ -68,7 +69,8 @@ class JournalTable {
   Statement append_{database_,
                     "INSERT INTO semel_journal (run, seq, at, entry) VALUES (?1, ?2, ?3, ?4)"};
   Statement last_{database_, "SELECT max(seq) FROM semel_journal WHERE run = ?1"};
-  Statement entries_{database_, "SELECT entry FROM semel_journal WHERE run = ?1 ORDER BY seq"};
+  Statement entries_{database_,
+                     "SELECT entry FROM semel_journal WHERE run = ?1 AND seq >= ?2 ORDER BY seq"};
   Statement discard_{database_, "INSERT INTO semel_garbage (run) VALUES (?1)"};
   Statement first_discarded_{database_, "SELECT run FROM semel_garbage ORDER BY run LIMIT 1"};
   Statement remove_entries_{database_,

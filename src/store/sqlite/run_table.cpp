@@ -10,7 +10,7 @@ const char* const record_columns =
     "r.run, w.name, r.partition, r.id, r.instance, r.workflow, r.code_version, r.status, r.input, "
     "r.output, r.failure,"
     " r.idempotency_key, r.fingerprint, r.created_at, r.ended_at, r.deadline, r.parent,"
-    " (SELECT max(j.seq) FROM semel_journal j WHERE j.run = r.run)";
+    " (SELECT max(j.seq) FROM semel_journal j WHERE j.run = r.run), r.generation, r.first_seq";
 
 const char* const record_source = "semel_run r JOIN semel_workspace w ON w.workspace = r.workspace";
 
@@ -69,6 +69,8 @@ RunRecord read_record(const Rows& rows) {
   record.deadline = rows.optional_time(15);
   record.parent = rows.optional_integer(16);
   if (!rows.is_null(17)) record.version = static_cast<Seq>(rows.integer(17));
+  record.generation = static_cast<std::uint32_t>(rows.integer(18));
+  record.first_seq = static_cast<Seq>(rows.integer(19));
   return record;
 }
 

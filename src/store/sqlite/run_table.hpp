@@ -64,6 +64,12 @@ class RunTable {
   void set_status(RunKey run, Status status);
   void mark(RunKey run, Status status, const journal::Failure& reason);
   void end(RunKey run, const End& end, TimePoint now);
+
+  /// Its next entry, at `first_seq`, is the first of a new generation.
+  void continue_as_new(RunKey run, const std::string& input, Seq first_seq) {
+    continue_.run(run, input, first_seq);
+  }
+
   /// Takes the end back and the key again; false if another run has the key.
   bool reopen(RunKey run, Status status);
   void set_attribute(RunKey run, const std::string& name, const std::string& value);
@@ -118,6 +124,9 @@ class RunTable {
       "UPDATE OR IGNORE semel_run SET status = ?2, output = '', failure = NULL, ended_at = NULL,"
       " key_until = NULL, keep_until = NULL,"
       " holds_key = CASE WHEN idempotency_key IS NOT NULL THEN 1 END WHERE run = ?1"};
+  Statement continue_{database_,
+                      "UPDATE semel_run SET status = 1, generation = generation + 1, input = ?2,"
+                      " first_seq = ?3 WHERE run = ?1"};
   Statement set_attribute_{database_,
                            "INSERT INTO semel_attribute (run, name, value, workspace)"
                            " SELECT run, ?2, ?3, workspace FROM semel_run WHERE run = ?1"

@@ -14,7 +14,7 @@ namespace semel::store::sqlite {
 namespace {
 
 /// Never change one that was released: files have it. Add the next.
-constexpr std::array<const char*, 1> migrations{
+constexpr std::array<const char*, 2> migrations{
     R"sql(
 CREATE TABLE semel_workspace (
   workspace INTEGER PRIMARY KEY,
@@ -135,6 +135,54 @@ CREATE TABLE semel_progress (
 CREATE TABLE semel_garbage (
   run INTEGER PRIMARY KEY
 );
+)sql",
+    R"sql(
+-- A run that goes on as new keeps its row; the entries of its generation begin at first_seq.
+ALTER TABLE semel_run ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE semel_run ADD COLUMN first_seq INTEGER NOT NULL DEFAULT 0;
+
+-- A hook's number is part of receipts: never used again.
+CREATE TABLE semel_hook (
+  hook INTEGER PRIMARY KEY AUTOINCREMENT,
+  workspace INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  active INTEGER,                     -- 1, or NULL: the token is free or another hook's
+  at_end INTEGER NOT NULL DEFAULT 0,  -- of a failed run: it had the token then, a retry takes it again
+  fed INTEGER NOT NULL DEFAULT 0,     -- its run was started with payloads waiting and has read none
+  webhook INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  token TEXT NOT NULL,
+  op TEXT NOT NULL,                   -- empty: the workflow's own hook has not adopted it
+  shape TEXT NOT NULL
+);
+CREATE UNIQUE INDEX semel_hook_token ON semel_hook (workspace, token) WHERE active = 1;
+CREATE INDEX semel_hook_run ON semel_hook (run);
+
+-- Payloads nobody has read: waiting, or left over where their hook is gone.
+CREATE TABLE semel_payload (
+  payload INTEGER PRIMARY KEY AUTOINCREMENT,
+  hook INTEGER NOT NULL,
+  run INTEGER NOT NULL,
+  checked INTEGER NOT NULL,  -- fits the shape that its hook has now
+  at INTEGER NOT NULL,
+  value TEXT NOT NULL,
+  start TEXT                 -- of resume_or_start: the run it would start; '' once it did
+);
+CREATE INDEX semel_payload_hook ON semel_payload (hook);
+CREATE INDEX semel_payload_run ON semel_payload (run);
+
+CREATE TABLE semel_resume (
+  workspace INTEGER NOT NULL,
+  token TEXT NOT NULL,
+  resume_id TEXT NOT NULL,
+  fingerprint BLOB NOT NULL,
+  run_id TEXT NOT NULL,
+  hook INTEGER NOT NULL,
+  started INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  PRIMARY KEY (workspace, token, resume_id)
+) WITHOUT ROWID;
+CREATE INDEX semel_resume_until ON semel_resume (until);
 )sql",
 };
 

@@ -139,6 +139,38 @@ class SqliteReader final : public Reader {
     });
   }
 
+  base::Result<std::optional<HookRecord>> hook(std::string_view workspace,
+                                               std::string_view token) override {
+    return reading([&] {
+      std::optional<HookRecord> found;
+      Rows rows = hook_.select(workspace, token);
+      if (!rows.next()) return found;
+      found = HookRecord{.token = std::string{token},
+                         .id = std::to_string(rows.integer(0)),
+                         .run_id = rows.text(1),
+                         .op = rows.text(2),
+                         .shape = rows.text(3),
+                         .webhook = rows.integer(4) != 0,
+                         .since = rows.time(5),
+                         .waiting = static_cast<std::uint64_t>(rows.integer(6))};
+      return found;
+    });
+  }
+
+  base::Result<std::vector<Undelivered>> undelivered(RunKey run) override {
+    return reading([&] {
+      std::vector<Undelivered> found;
+      Rows rows = undelivered_.select(run);
+      while (rows.next()) {
+        found.push_back({.id = rows.integer(0),
+                         .token = rows.text(1),
+                         .value = rows.text(2),
+                         .at = rows.time(3)});
+      }
+      return found;
+    });
+  }
+
   base::Result<std::vector<Orphan>> orphans(std::size_t limit) override {
     return reading([&] {
       std::vector<Orphan> found;
@@ -184,8 +216,18 @@ class SqliteReader final : public Reader {
                      " AND EXISTS (SELECT 1 FROM semel_run WHERE run = ?1) ORDER BY seq LIMIT ?3"};
   Statement timers_{database_,
                     "SELECT due, kind, op FROM semel_timer WHERE run = ?1 ORDER BY due, kind, op"};
-  // A pending run goes on by its start timer alone; a waiting one by any timer, by its inbox, or by the end of another
-  // run that can still end. Running, dead and diverged runs are somebody's: the owner's, an operator's.
+  Statement hook_{database_,
+                  "SELECT h.hook, r.id, h.op, h.shape, h.webhook, h.since,"
+                  " (SELECT count(*) FROM semel_payload p WHERE p.hook = h.hook)"
+                  " FROM semel_workspace w CROSS JOIN semel_hook h CROSS JOIN semel_run r"
+                  " WHERE w.name = ?1 AND h.workspace = w.workspace AND h.token = ?2"
+                  " AND h.active = 1 AND r.run = h.run"};
+  Statement undelivered_{database_,
+                         "SELECT p.payload, h.token, p.value, p.at FROM semel_payload p"
+                         " CROSS JOIN semel_hook h WHERE p.run = ?1 AND h.hook = p.hook"
+                         " AND h.active IS NULL ORDER BY p.payload"};
+  // A pending run goes on by its start timer alone; a waiting one by any timer, by its inbox, by a hook, or by the end of
+  // another run that can still end. Running, dead and diverged runs are somebody's: the owner's, an operator's.
   Statement orphans_{
       database_,
       "SELECT w.name, r.id, r.status FROM semel_run r JOIN semel_workspace w ON w.workspace = "
@@ -194,6 +236,7 @@ class SqliteReader final : public Reader {
       " WHEN 0 THEN NOT EXISTS (SELECT 1 FROM semel_timer t WHERE t.run = r.run AND t.kind = 2)"
       " WHEN 2 THEN NOT EXISTS (SELECT 1 FROM semel_timer t WHERE t.run = r.run)"
       "  AND NOT EXISTS (SELECT 1 FROM semel_inbox i WHERE i.run = r.run)"
+      "  AND NOT EXISTS (SELECT 1 FROM semel_hook h WHERE h.run = r.run AND h.active = 1)"
       "  AND NOT EXISTS (SELECT 1 FROM semel_waiter a JOIN semel_run o ON o.run = a.target"
       "   WHERE a.run = r.run AND a.target <> r.run AND o.status NOT IN (3, 4, 5))"
       " ELSE 0 END ORDER BY +r.run LIMIT ?1"};

@@ -4,6 +4,7 @@
 #include "store/sqlite/database.hpp"
 #include "store/sqlite/ending.hpp"
 #include "store/sqlite/file_lock.hpp"
+#include "store/sqlite/hooks.hpp"
 #include "store/sqlite/schema.hpp"
 #include "store/sqlite/sqlite_reader.hpp"
 #include "store/sqlite/starting.hpp"
@@ -87,14 +88,21 @@ struct SqliteStore::Impl {
     const auto starts_at = record->status == Status::pending
                                ? tables.wakeups.due(command.run, TimerKind::start, "")
                                : std::nullopt;
-    return RunLoaded{.run = *std::move(record),
+    return RunLoaded{.run = *record,
                      .starts_at = starts_at,
-                     .entries = tables.journal.entries(command.run),
+                     .entries = tables.journal.entries(command.run, record->first_seq),
                      .inbox = tables.wakeups.inbox(command.run),
+                     .payloads = tables.hooks.oldest_of_each(command.run),
                      .progress = tables.wakeups.progress(command.run)};
   }
 
-  InboxRead execute(const ReadInbox& command) { return {tables.wakeups.inbox(command.run)}; }
+  InboxRead execute(const ReadInbox& command) {
+    return {tables.wakeups.inbox(command.run), tables.hooks.oldest_of_each(command.run)};
+  }
+
+  Answer execute(const Deliver& command) { return sqlite::deliver(tables, command); }
+
+  Answer execute(const ResumeOrStart& command) { return sqlite::resume_or_start(tables, command); }
 
   TimersDue execute(const FindDue& command) {
     return tables.wakeups.timers_due(command.now, command.limit);

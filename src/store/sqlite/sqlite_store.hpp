@@ -37,6 +37,10 @@ struct SqliteCounters {
   std::uint64_t starts_refused = 0;  ///< StartRefused answers, and outcomes of children that say so
   std::uint64_t versions_moved = 0;  ///< VersionMoved answers
   std::uint64_t not_active = 0;      ///< NotActive answers
+  std::uint64_t hooks_in_conflict = 0;  ///< hooks whose token another one had
+  std::uint64_t payloads_refused = 0;   ///< PayloadRefused answers
+  std::uint64_t resumes_repeated = 0;   ///< payloads whose resume id had been used
+  std::uint64_t successors = 0;         ///< runs started from payloads that another one left
 };
 
 class SqliteStore final : public Store {

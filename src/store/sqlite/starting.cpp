@@ -8,7 +8,7 @@ namespace semel::store::sqlite {
 
 namespace {
 
-constexpr const char* superseded = "superseded by another run with the same key";
+constexpr const char* superseded = "superseded by another run with the same key or token";
 
 /// Whether cancelling `top` would reach `run`: cancels go down through unfinished children.
 bool is_above(Tables& tables, RunKey top, RunKey run) {
@@ -39,6 +39,39 @@ StartDecision ask_holders(Tables& tables, const NewRun& run, std::int64_t worksp
   return decision;
 }
 
+/// The claims of a newcomer that other runs have, and who they are.
+using TokenHolders = std::vector<std::pair<const HookClaim*, RunKey>>;
+
+/// Takes the tokens that are free. Where one is not, the newcomer is refused, or may supersede its holder.
+std::optional<StartRefused> claim_tokens(Tables& tables, const NewRun& run, std::int64_t workspace,
+                                         std::optional<RunKey> asker, TokenHolders& in_the_way) {
+  for (const HookClaim& claim : run.hooks) {
+    if (tables.hooks.insert(workspace, run.key, claim, run.created_at)) continue;
+    const RunKey holder = tables.hooks.active(workspace, claim.token)->run;
+    const auto refused = [&](StartRefused::Why why) {
+      return StartRefused{why, tables.runs.place(holder)->id};
+    };
+    if (run.on_running != OnRunning::supersede) return refused(StartRefused::Why::hook_conflict);
+    if (asker && is_above(tables, holder, *asker)) return refused(StartRefused::Why::run_active);
+    in_the_way.emplace_back(&claim, holder);
+  }
+  return std::nullopt;
+}
+
+void supersede(Tables& tables, const NewRun& run, std::int64_t workspace,
+               const TokenHolders& in_the_way, Effects& effects) {
+  for (const auto& [claim, holder] : in_the_way) {
+    // It may have had the key, too, or be a child of one before it: then it is cancelled already.
+    const auto status = tables.runs.status(holder);
+    if (status && !is_end(*status)) {
+      cancel_tree(tables, holder, std::nullopt, superseded, run.created_at, effects);
+    }
+    const bool is_free =
+        tables.hooks.insert(workspace, run.key, *claim, run.created_at).has_value();
+    SEMEL_ASSERT(is_free);
+  }
+}
+
 void free_claims(Tables& tables, const Create& create, TimePoint now, Effects& effects) {
   if (create.cancel) cancel_tree(tables, *create.cancel, std::nullopt, superseded, now, effects);
   if (create.remove) remove_run(tables, *create.remove);
@@ -55,7 +88,9 @@ void set_first_timers(Tables& tables, const NewRun& run) {
 Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional<RunKey> asker,
                  Effects& effects) {
   const std::int64_t workspace = tables.runs.workspace_or_create(run.workspace);
-  if (!tables.runs.insert(run, workspace, status)) {
+  const bool inserted = tables.runs.insert(run, workspace, status);
+  Create create;
+  if (!inserted) {
     ++tables.counters.claims_held;
     const StartDecision decision = ask_holders(tables, run, workspace, asker);
     if (const auto* holder = std::get_if<HandBack>(&decision)) return *holder;
@@ -63,9 +98,22 @@ Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional
       ++tables.counters.starts_refused;
       return *refused;
     }
-    free_claims(tables, std::get<Create>(decision), run.created_at, effects);
-    const bool inserted = tables.runs.insert(run, workspace, status);
-    SEMEL_ASSERT(inserted);
+    create = std::get<Create>(decision);
+  }
+  TokenHolders in_the_way;
+  if (auto refused = claim_tokens(tables, run, workspace, asker, in_the_way)) {
+    tables.hooks.remove(run.key);
+    if (inserted) tables.runs.remove(run.key);
+    ++tables.counters.starts_refused;
+    return *std::move(refused);
+  }
+  if (!inserted || !in_the_way.empty()) {
+    // Not there while others are cancelled: it may have been made as a child of one of them.
+    if (inserted) tables.runs.remove(run.key);
+    free_claims(tables, create, run.created_at, effects);
+    supersede(tables, run, workspace, in_the_way, effects);
+    const bool is_free = tables.runs.insert(run, workspace, status);
+    SEMEL_ASSERT(is_free);
   }
   set_first_timers(tables, run);
   for (const auto& [name, value] : run.attributes) tables.runs.set_attribute(run.key, name, value);
@@ -75,6 +123,7 @@ Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional
 void remove_run(Tables& tables, RunKey run) {
   tables.runs.remove(run);
   tables.journal.closed(run);
+  tables.hooks.remove(run);
   tables.journal.discard(run);
 }
 

@@ -1,6 +1,8 @@
 // Everything a command may touch.
 #pragma once
 
+#include "base/shape.hpp"
+#include "store/sqlite/hook_table.hpp"
 #include "store/sqlite/journal_table.hpp"
 #include "store/sqlite/run_table.hpp"
 #include "store/sqlite/sqlite_store.hpp"
@@ -9,7 +11,8 @@
 namespace semel::store::sqlite {
 
 struct Tables {
-  explicit Tables(Database& database) : runs(database), journal(database), wakeups(database) {}
+  explicit Tables(Database& database)
+      : runs(database), journal(database), wakeups(database), hooks(database) {}
 
   /// After a transaction that was rolled back: what it wrote is not there.
   void forget() {
@@ -20,6 +23,8 @@ struct Tables {
   RunTable runs;
   JournalTable journal;
   Wakeups wakeups;
+  HookTable hooks;
+  base::ShapeChecker shapes;
   SqliteCounters counters;
 };
 

@@ -45,6 +45,8 @@ Swept sweep(Tables& tables, const Sweep& command) {
     ++answer.runs;
   }
   left -= answer.runs;
+  answer.resume_ids = tables.hooks.forget_resume_ids(command.now, left);
+  left -= answer.resume_ids;
   answer.entries = tables.journal.remove_discarded(left);
   answer.more = answer.entries == left;
   return answer;

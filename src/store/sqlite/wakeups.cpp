@@ -72,6 +72,13 @@ std::vector<RunKey> Wakeups::work(RunKey after, std::int64_t limit) {
   return found;
 }
 
+void Wakeups::clear_generation(RunKey run) {
+  clear_generation_timers_.run(run);
+  clear_results_.run(run);
+  clear_waits_.run(run);
+  clear_progress_.run(run);
+}
+
 void Wakeups::clear(RunKey run) {
   // Most runs end with nothing left: one look is cheaper than four deletions of nothing.
   if (!has_any_.any(run)) return;

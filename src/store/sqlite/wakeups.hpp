@@ -54,8 +54,11 @@ class Wakeups {
 
   std::vector<std::pair<std::string, std::string>> progress(RunKey run);
 
-  /// Runs after `after` with status running or something in the inbox.
+  /// Runs after `after` with status running or something in the inbox, payloads included.
   std::vector<RunKey> work(RunKey after, std::int64_t limit);
+
+  /// The run goes on as new: what its old generation waited for is gone; its deadline, its grace and a cancel are not.
+  void clear_generation(RunKey run);
 
   /// The run is over: nothing wakes it any more.
   void clear(RunKey run);
@@ -96,6 +99,8 @@ class Wakeups {
                   "SELECT run FROM semel_run WHERE status = 1 AND status < 3 AND run > ?1"
                   " UNION SELECT i.run FROM semel_inbox i CROSS JOIN semel_run r"
                   " WHERE i.run > ?1 AND r.run = i.run AND r.status < 3"
+                  " UNION SELECT p.run FROM semel_payload p CROSS JOIN semel_run r"
+                  " WHERE p.run > ?1 AND r.run = p.run AND r.status < 3"
                   " ORDER BY 1 LIMIT ?2"};
   Statement has_any_{database_,
                      "SELECT 1 WHERE EXISTS (SELECT 1 FROM semel_timer WHERE run = ?1)"
@@ -103,6 +108,9 @@ class Wakeups {
                      " OR EXISTS (SELECT 1 FROM semel_waiter WHERE run = ?1)"
                      " OR EXISTS (SELECT 1 FROM semel_progress WHERE run = ?1)"};
   Statement clear_timers_{database_, "DELETE FROM semel_timer WHERE run = ?1"};
+  Statement clear_generation_timers_{database_,
+                                     "DELETE FROM semel_timer WHERE run = ?1 AND kind IN (0, 1)"};
+  Statement clear_results_{database_, "DELETE FROM semel_inbox WHERE run = ?1 AND kind = 0"};
   Statement clear_inbox_{database_, "DELETE FROM semel_inbox WHERE run = ?1"};
   Statement clear_waits_{database_, "DELETE FROM semel_waiter WHERE run = ?1"};
   Statement clear_progress_{database_, "DELETE FROM semel_progress WHERE run = ?1"};
