@@ -1,0 +1,210 @@
+// Hooks with many threads at once: one owner per token, every payload once.
+#include <semel/semel.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <map>
+#include <random>
+#include <thread>
+
+namespace semel {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int threads = 16;
+
+/// Runs `work(thread)` on all of them at once. What one throws is a failure of the test.
+template <class F>
+void on_all_threads(const F& work) {
+  std::vector<std::string> errors(threads);
+  {
+    std::vector<std::jthread> running;
+    for (int thread = 0; thread < threads; ++thread) {
+      running.emplace_back([&work, &error = errors[static_cast<std::size_t>(thread)], thread] {
+        try {
+          work(thread);
+        } catch (const std::exception& thrown) {
+          error = thrown.what();
+        }
+      });
+    }
+  }
+  for (const std::string& error : errors) REQUIRE(error == "");
+}
+
+// ------------------------------------------------------------------------------------------------ one owner
+
+/// The owner waits to be let go; others say who it is.
+Workflow<std::string> claim(std::string token) {
+  auto mine = hook<bool>(token);
+  if (const auto conflict = co_await mine.conflict()) co_return conflict->run_id;
+  co_await mine;
+  co_return "owner";
+}
+
+TEST_CASE(
+    "1,000 rounds of 16 threads that claim one token: one owner each, and every loser names it") {
+  constexpr int rounds = 1000;
+  Engine engine{"memory:"};
+  engine.add("claim", claim);
+  engine.start_workers();
+  std::vector<std::vector<Run>> runs(rounds);
+  for (auto& round : runs) round.resize(threads, Run{nullptr, ""});
+  std::barrier together{threads};
+
+  on_all_threads([&](int thread) {
+    for (std::size_t round = 0; round < rounds; ++round) {
+      together.arrive_and_wait();
+      runs[round][static_cast<std::size_t>(thread)] =
+          engine.start(claim, "round-" + std::to_string(round)).run;
+    }
+  });
+
+  for (std::size_t round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    const std::string owner = engine.resume("round-" + std::to_string(round), true).run_id;
+    int owners = 0;
+    for (Run& run : runs[round]) {
+      const auto said = run.result<std::string>();
+      if (said == "owner") {
+        ++owners;
+        CHECK(run.id() == owner);
+      } else {
+        CHECK(said == owner);
+      }
+    }
+    CHECK(owners == 1);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ resume or start
+
+/// Reads what is there and leaves.
+Workflow<std::vector<std::string>> session(std::string token) {
+  auto messages = hook<std::string>(token);
+  std::vector<std::string> heard;
+  while (const auto message = co_await messages.try_next()) heard.push_back(*message);
+  co_return heard;
+}
+
+/// Of each sender the numbers ascend by one, from 0.
+class Senders {
+ public:
+  void hear(const std::string& message) {
+    const std::size_t dash = message.find('-');
+    int& next = next_[message.substr(0, dash)];
+    CHECK(std::stoi(message.substr(dash + 1)) == next);
+    ++next;
+    ++heard_;
+  }
+
+  int heard() const { return heard_; }
+
+ private:
+  std::map<std::string, int> next_;
+  int heard_ = 0;
+};
+
+TEST_CASE(
+    "16 threads, 10,000 times resume_or_start, 100 tokens: every payload read once, in order") {
+  constexpr int calls = 10'000;
+  constexpr std::size_t tokens = 100;
+  Engine engine{"memory:"};
+  engine.add("session", session);
+  engine.start_workers();
+  std::atomic<int> started = 0;
+
+  on_all_threads([&](int thread) {
+    std::mt19937 chance{static_cast<unsigned>(thread)};
+    std::vector<int> sent(tokens);
+    for (int call = 0; call < calls / threads; ++call) {
+      const std::size_t token = chance() % tokens;
+      const std::string message = std::to_string(thread) + "-" + std::to_string(sent[token]++);
+      const auto answer = engine.resume_or_start("token-" + std::to_string(token), message, session,
+                                                 "token-" + std::to_string(token));
+      if (answer.started) ++started;
+    }
+  });
+
+  std::map<std::string, Senders> by_token;
+  std::vector<Run> runs = engine.runs({.limit = 100'000});
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    const auto heard = run->result<std::vector<std::string>>();
+    const std::string token(run->input().as_array().at(0).as_string());
+    for (const std::string& message : heard) by_token[token].hear(message);
+  }
+  int heard = 0;
+  for (const auto& [token, senders] : by_token) heard += senders.heard();
+  CHECK(heard == calls);
+  CHECK(started > 0);
+  CHECK(static_cast<int>(runs.size()) >= started);
+  // Successors may have been started meanwhile; all have ended, and nothing is left anywhere.
+  CHECK(engine.runs({.limit = 100'000}).size() == runs.size());
+  for (std::size_t token = 0; token < tokens; ++token)
+    CHECK_THROWS_AS(engine.hook("token-" + std::to_string(token)), HookNotFoundError);
+}
+
+// ------------------------------------------------------------------------------------------------ never too early
+
+TEST_CASE("10,000 times a start with a token is followed by its resume: 10,000 succeed") {
+  constexpr int calls = 10'000;
+  Engine engine{"memory:"};
+  engine.add("claim", claim);
+  engine.start_workers();
+  std::atomic<int> resumed = 0;
+
+  on_all_threads([&](int thread) {
+    for (int call = 0; call < calls / threads; ++call) {
+      const std::string token = std::to_string(thread) + "/" + std::to_string(call);
+      const Started started = engine.start({.token = token}, claim, token);
+      if (engine.resume(token, true).run_id == started.run.id()) ++resumed;
+    }
+  });
+
+  CHECK(resumed == calls);
+  for (const Run& run : engine.runs({.limit = calls})) {
+    CHECK(run.result<std::string>() == "owner");
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ raced
+
+Workflow<std::vector<std::string>> listener(std::string token, int count) {
+  auto messages = hook<std::string>(token);
+  std::vector<std::string> heard;
+  while (static_cast<int>(heard.size()) < count) {
+    auto first = co_await race(messages, sleep(1ms));
+    if (first.index() == 0) heard.push_back(std::get<0>(first));
+  }
+  co_return heard;
+}
+
+TEST_CASE("a hook raced with a timer in a loop hears every payload once, whenever it comes") {
+  constexpr int messages = 200;
+  Engine engine{"memory:"};
+  engine.add("listener", listener);
+  engine.start_workers();
+  Run run = engine.start({.token = "t"}, listener, "t", messages * threads).run;
+
+  on_all_threads([&](int thread) {
+    std::mt19937 chance{static_cast<unsigned>(thread)};
+    for (int i = 0; i < messages; ++i) {
+      const auto until =
+          std::chrono::steady_clock::now() + std::chrono::microseconds{chance() % 500};
+      while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      engine.resume("t", std::to_string(thread) + "-" + std::to_string(i));
+    }
+  });
+
+  Senders senders;
+  for (const std::string& message : run.result<std::vector<std::string>>()) senders.hear(message);
+  CHECK(senders.heard() == messages * threads);
+}
+
+}  // namespace
+}  // namespace semel
