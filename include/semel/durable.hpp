@@ -95,6 +95,7 @@ inline constexpr std::chrono::hours sleep_max{24 * 365 * 200};
 
 template <class Rep, class Period>
 std::chrono::nanoseconds sleep_duration(std::chrono::duration<Rep, Period> duration) {
+  if (duration <= duration.zero()) return std::chrono::nanoseconds{0};
   const bool endless =
       std::chrono::duration<double>(duration) > std::chrono::duration<double>(sleep_max);
   return endless ? std::chrono::nanoseconds{sleep_max}

@@ -103,25 +103,7 @@ class Run {
   /// Resumes on the engine's loop: what follows `co_await` must not block.
   template <class T>
   Task<T> result_async() const {
-    const Run self = *this;
-
-    struct Arrived {
-      detail::RunEnd end;
-      std::exception_ptr error;
-    };
-
-    Arrived arrived =
-        co_await detail::Callback<Arrived>{[self](std::function<void(Arrived)> resume) {
-          self.port_->when_over(
-              self.id_, [resume](detail::RunEnd end) { resume({std::move(end), nullptr}); },
-              [resume](std::exception_ptr error) { resume({{}, std::move(error)}); });
-        }};
-    if (arrived.error) std::rethrow_exception(arrived.error);
-    if constexpr (std::is_void_v<T>) {
-      self.decode<T>(arrived.end);
-    } else {
-      co_return self.decode<T>(arrived.end);
-    }
+    return awaited<T>(*this);
   }
 
   /// The arguments, as a JSON array.
@@ -163,6 +145,28 @@ class Run {
   int wake(const RunOptions& options = {}) { return port_->wake(id_, options); }
 
  private:
+  /// The handle is a copy: whoever awaits the task may hold it longer than the handle it came from.
+  template <class T>
+  static Task<T> awaited(Run self) {
+    struct Arrived {
+      detail::RunEnd end;
+      std::exception_ptr error;
+    };
+
+    Arrived arrived =
+        co_await detail::Callback<Arrived>{[self](std::function<void(Arrived)> resume) {
+          self.port_->when_over(
+              self.id_, [resume](detail::RunEnd end) { resume({std::move(end), nullptr}); },
+              [resume](std::exception_ptr error) { resume({{}, std::move(error)}); });
+        }};
+    if (arrived.error) std::rethrow_exception(arrived.error);
+    if constexpr (std::is_void_v<T>) {
+      self.decode<T>(arrived.end);
+    } else {
+      co_return self.decode<T>(arrived.end);
+    }
+  }
+
   template <class T>
   T decode(const detail::RunEnd& end) const {
     detail::throw_unless_completed(id_, end);

@@ -94,10 +94,12 @@ class BodyOf final : public StepBody {
     if constexpr (detail::is_task<Returns>) {
       return {};
     } else if constexpr (std::is_void_v<Result>) {
-      call(context);
+      auto arguments = arguments_;
+      call(context, arguments);
       return "null";
     } else {
-      return encode_result(call(context));
+      auto arguments = arguments_;
+      return encode_result(call(context, arguments));
     }
   }
 
@@ -105,10 +107,12 @@ class BodyOf final : public StepBody {
     if constexpr (!detail::is_task<Returns>) {
       co_return std::string{};
     } else if constexpr (std::is_void_v<Result>) {
-      co_await call(context);
+      auto arguments = arguments_;  // in this frame: a Task may take them by reference
+      co_await call(context, arguments);
       co_return "null";
     } else {
-      co_return encode_result(co_await call(context));
+      auto arguments = arguments_;
+      co_return encode_result(co_await call(context, arguments));
     }
   }
 
@@ -138,17 +142,17 @@ class BodyOf final : public StepBody {
     }
   }
 
-  Returns call(const StepContext& context) {
-    // Copies: the next attempt gets the same arguments.
+  /// `arguments` are a copy: the next attempt gets the same ones.
+  Returns call(const StepContext& context, std::tuple<A...>& arguments) {
     return std::apply(
-        [&](A... arguments) -> Returns {
+        [&](A&... each) -> Returns {
           if constexpr (Call::takes_context) {
-            return std::invoke(function_, context, std::move(arguments)...);
+            return std::invoke(function_, context, std::move(each)...);
           } else {
-            return std::invoke(function_, std::move(arguments)...);
+            return std::invoke(function_, std::move(each)...);
           }
         },
-        arguments_);
+        arguments);
   }
 
   F function_;

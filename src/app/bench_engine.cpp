@@ -314,7 +314,8 @@ void BenchEngine::park(int count, TimePoint wake_at) {
 }
 
 std::vector<std::string> BenchEngine::entries(const std::string& run_id) {
-  store::Reader& reader = core().driver().reader();
+  const auto shared = core().driver().reader();
+  store::Reader& reader = *shared;
   const auto found_run = reader.find("default", run_id);
   SEMEL_ASSERT(found_run.has_value());
   const auto record = found_run->value_or(store::RunRecord{});

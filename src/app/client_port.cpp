@@ -183,14 +183,14 @@ std::pair<std::string, bool> WorkspaceClient::resume_or_start(
 
 HookInfo WorkspaceClient::hook(const std::string& token) {
   refuse_inside_workflow();
-  const auto found = value_or_throw(driver_->reader().hook(workspace_, token));
+  const auto found = value_or_throw(driver_->reader()->hook(workspace_, token));
   if (!found) throw HookNotFoundError("HOOK_NOT_FOUND", "nobody has the token \"" + token + "\"");
   return {found->token, found->run_id, found->waiting};
 }
 
 store::RunRecord WorkspaceClient::record(const std::string& id) {
   refuse_inside_workflow();
-  auto found = value_or_throw(driver_->reader().find(workspace_, id));
+  auto found = value_or_throw(driver_->reader()->find(workspace_, id));
   if (!found) throw RunNotFoundError("RUN_NOT_FOUND", "there is no run " + id);
   return std::move(*found);
 }
@@ -216,7 +216,8 @@ std::vector<std::string> WorkspaceClient::list(const RunFilter& filter) {
   wanted.attributes = filter.attributes;
   wanted.limit = filter.limit;
   std::vector<std::string> ids;
-  for (auto& run : value_or_throw(driver_->reader().list(wanted))) ids.push_back(std::move(run.id));
+  for (auto& run : value_or_throw(driver_->reader()->list(wanted)))
+    ids.push_back(std::move(run.id));
   return ids;
 }
 
@@ -225,7 +226,7 @@ std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) 
   std::vector<store::StoredEntry> all;
   for (;;) {
     auto page = value_or_throw(
-        driver_->reader().journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
+        driver_->reader()->journal(key, all.empty() ? 0 : all.back().seq + 1, journal_page));
     const bool last = page.size() < journal_page;
     std::ranges::move(page, std::back_inserter(all));
     if (last) return all;
@@ -236,7 +237,7 @@ std::vector<Entry> WorkspaceClient::journal(const std::string& id) {
   std::vector<Entry> views;
   for (const store::StoredEntry& stored : entries(id)) views.push_back(view(stored));
   for (const store::Undelivered& left :
-       value_or_throw(driver_->reader().undelivered(record(id).key))) {
+       value_or_throw(driver_->reader()->undelivered(record(id).key))) {
     views.push_back({.seq = views.empty() ? 0 : views.back().seq,
                      .kind = "undelivered",
                      .name = left.token,
@@ -280,8 +281,8 @@ detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis
 void WorkspaceClient::when_over(const std::string& id, std::function<void(detail::RunEnd)> then,
                                 std::function<void(std::exception_ptr)> failed) {
   refuse_inside_workflow();
-  driver_->post([workspace = workspace_, id, then = std::move(then), failed = std::move(failed),
-                 &driver = *driver_](Loop& loop, TimePoint) {
+  const bool posted = driver_->post([workspace = workspace_, id, then = std::move(then), failed,
+                                     &driver = *driver_](Loop& loop, TimePoint) {
     loop.watch(workspace, id,
                [then, failed, &driver](std::variant<detail::RunEnd, Refusal> answer) {
                  // Not from inside the loop: what is resumed may call it.
@@ -298,6 +299,7 @@ void WorkspaceClient::when_over(const std::string& id, std::function<void(detail
                  });
                });
   });
+  if (!posted) failed(std::make_exception_ptr(Error("ENGINE_STOPPED", "the engine has stopped")));
 }
 
 void WorkspaceClient::cancel(const std::string& id, const CancelOptions& options) {

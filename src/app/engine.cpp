@@ -44,7 +44,7 @@ engine::LoopOptions loop_options(const EngineOptions& options) {
   engine::LoopOptions loop;
   loop.limits = options.limits;
   loop.frame_bytes_max = options.frame_bytes_max;
-  loop.retention = options.retention;
+  loop.retention = base::bounded(options.retention);
   loop.crashes_max = options.crashes_max;
   return loop;
 }
@@ -109,7 +109,8 @@ std::vector<Run> Client::runs(const RunFilter& filter) {
   return runs;
 }
 
-Engine::Engine(const std::string& url, EngineOptions options) : Engine(threaded_core(url, options)) {}
+Engine::Engine(const std::string& url, EngineOptions options)
+    : Engine(threaded_core(url, options)) {}
 
 Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)) {
   connect(core_->port("default"));

@@ -30,6 +30,16 @@ class ManualClock final : public Clock {
   TimePoint now_;
 };
 
+/// As long as anything may take. What is longer is taken for this: it would not fit into nanoseconds.
+inline constexpr std::chrono::hours longest{24 * 365 * 100};
+
+template <class Rep, class Period>
+constexpr std::chrono::nanoseconds bounded(std::chrono::duration<Rep, Period> duration) {
+  if (duration >= longest) return longest;
+  if (duration <= -longest) return -longest;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration);
+}
+
 /// Never runs backwards; only differences mean anything. For measuring, not for deciding what is due.
 std::chrono::nanoseconds monotonic_now();
 

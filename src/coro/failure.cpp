@@ -26,6 +26,16 @@ std::string printable(const char* text) {
   return out;
 }
 
+/// What an error carried along, or nothing where that has no JSON form: describing an error must not be one.
+std::string details_text(const Json& details) {
+  if (details.is_null()) return {};
+  try {
+    return value::to_text(details);
+  } catch (const ValidationError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Failure describe(const std::exception_ptr& error) noexcept {
@@ -38,11 +48,11 @@ Failure describe(const std::exception_ptr& error) noexcept {
     failure.name = step.name;
     failure.op = step.op;
     failure.attempts = static_cast<std::uint32_t>(step.attempts);
-    if (!step.details.is_null()) failure.details = value::to_text(step.details);
+    failure.details = details_text(step.details);
   } catch (const FatalError& fatal) {
     failure.code = fatal.code();
     failure.message = printable(fatal.what());
-    if (!fatal.details.is_null()) failure.details = value::to_text(fatal.details);
+    failure.details = details_text(fatal.details);
   } catch (const OutcomeUnknownError& unknown) {
     failure.code = unknown.code();
     failure.message = printable(unknown.what());

@@ -22,6 +22,9 @@ inline std::string body_name(std::uint32_t generation, const std::string& op) {
 /// The operation of a body, by its name.
 inline std::string body_op(const std::string& name) { return name.substr(0, name.find('@')); }
 
+/// True on a thread that is inside the loop's own calls: a stop callback of a body, which must not call the engine.
+bool inside_loop();
+
 struct Body {
   std::string op;  ///< its name: see `body_name`
   std::uint32_t attempt = 0;
@@ -33,6 +36,9 @@ struct Body {
   bool superseded =
       false;  ///< timed out: its result is late; the next attempt waits for it to return
   bool next_waits = false;  ///< … and is due
+
+  /// Its stop callbacks run here and now, on the loop's thread.
+  void ask_to_stop();
 };
 
 /// By run and operation. A run's list is kept while it is empty, because the next step is usually about to fill it;

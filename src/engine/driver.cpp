@@ -63,8 +63,10 @@ detail::Detached run_detached(StepJob job, Driver& driver, StepContext context) 
   } catch (...) {
     outcome = outcome_of(std::current_exception());
   }
-  // The body may be the last to hold what the run's frame lent it: gone before the loop hears of it.
+  // The body may be the last to hold what the run's frame lent it, and its client holds the driver: gone before the loop
+  // hears of it, and before the engine can be.
   job.body.reset();
+  context.host.reset();
   post_outcome(job, driver, std::move(outcome));
 }
 
@@ -80,7 +82,7 @@ void feed(Loop& loop, Input& input, TimePoint now) {
 }
 
 void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients) {
-  const StepContext context = context_of(job, driver, clients);
+  StepContext context = context_of(job, driver, clients);
   StepOutcome outcome;
   try {
     outcome.value = job.body->run(context);
@@ -88,6 +90,7 @@ void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients)
     outcome = outcome_of(std::current_exception());
   }
   job.body.reset();
+  context.host.reset();
   post_outcome(job, driver, std::move(outcome));
 }
 

@@ -53,20 +53,21 @@ class Driver {
   /// From any thread; inputs are fed in the order they come. False once it has stopped: nobody will look at it.
   virtual bool post(Input input) = 0;
 
-  /// Returns true once `waiting` is done; false if it took too long or cannot ever be.
+  /// Returns true once `waiting` is done; false if it took too long or cannot ever be. Throws CALL_ON_LOOP where waiting
+  /// would keep from happening what is waited for.
   virtual bool wait(Waiting& waiting, const Patience& patience) = 0;
 
   virtual void start_workers() = 0;
   virtual void stop() = 0;
 
   /// What is committed, from any thread.
-  virtual store::Reader& reader() = 0;
+  virtual std::shared_ptr<store::Reader> reader() = 0;
 };
 
 /// Opens the store, again where it was lost. The reader that comes with it sees what it commits.
 struct OpenedStore {
   std::unique_ptr<store::Store> store;
-  std::unique_ptr<store::Reader> reader;
+  std::shared_ptr<store::Reader> reader;
 };
 
 using StoreFactory = std::function<base::Result<OpenedStore>()>;

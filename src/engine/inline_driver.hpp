@@ -26,7 +26,7 @@ class InlineDriver final : public Driver, Host {
 
   void stop() override {}
 
-  store::Reader& reader() override { return *store_.reader; }
+  std::shared_ptr<store::Reader> reader() override { return store_.reader; }
 
   void run_until_idle();
   /// Moves the clock to `now() + duration`, stopping at everything that falls due on the way.

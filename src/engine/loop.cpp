@@ -63,6 +63,7 @@ void Loop::start_workers(TimePoint now) {
 
 void Loop::begin_stop() {
   stopping_ = true;
+  bodies_.for_each([](Body& body) { body.ask_to_stop(); });
   // A body may be among them: the run it waits for does not go on any more.
   dismiss_watchers();
 }
@@ -203,7 +204,7 @@ void Loop::drop(const RunPtr& run) {
 
 /// A run has ended, wherever that was decided: what is under way for it is asked to stop and not awaited.
 void Loop::over(RunKey key, const detail::RunEnd& end) {
-  bodies_.for_each_of(key, [](Body& body) { body.stop.request_stop(); });
+  bodies_.for_each_of(key, [](Body& body) { body.ask_to_stop(); });
   if (const RunPtr run = live(key)) drop(run);
   suspect_progress(key, true);
   notify_watchers(key, end);

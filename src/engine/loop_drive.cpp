@@ -1,5 +1,6 @@
 // Entries of live runs: something arrives, the workflow goes on, what it asks for is written and then released.
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "engine/loop.hpp"
 #include "idempotency/fingerprint.hpp"
 
@@ -270,7 +271,7 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
   }
   if (journal::ends_generation(entry)) {
     // Whatever is under way belongs to the old generation; the new one is read as any run is.
-    bodies_.for_each_of(run->key, [](Body& body) { body.stop.request_stop(); });
+    bodies_.for_each_of(run->key, [](Body& body) { body.ask_to_stop(); });
     drop(run);
     if (workers_) load(run->key);
     return;
@@ -351,7 +352,7 @@ void Loop::release(const RunPtr& run, const Entry& entry) {
     if (request.kind == RequestKind::step) begin_attempt(run, request.op);
     if (request.kind == RequestKind::abandon) {
       if (Body* body = bodies_.find(run->key, body_name(run->generation, request.op)))
-        body->stop.request_stop();
+        body->ask_to_stop();
     }
   }
 }
@@ -461,14 +462,14 @@ store::NewRun Loop::new_run(StartInput input) {
   run.input = std::move(input.input);
   run.created_at = now_;
   run.idempotency_key = std::move(input.options.key);
-  if (input.options.key_ttl) run.key_ttl = *input.options.key_ttl;
+  if (input.options.key_ttl) run.key_ttl = base::bounded(*input.options.key_ttl);
   run.fingerprint = std::move(input.fingerprint);
   run.check_fingerprint = input.options.fingerprint == Fingerprint::on;
   run.on_running = static_cast<store::OnRunning>(input.options.on_running);
   run.after_done = static_cast<store::AfterDone>(input.options.after_done);
   if (input.options.delay && *input.options.delay > Millis{0})
-    run.start_at = now_ + *input.options.delay;
-  if (input.options.deadline) run.deadline = now_ + *input.options.deadline;
+    run.start_at = now_ + base::bounded(*input.options.delay);
+  if (input.options.deadline) run.deadline = now_ + base::bounded(*input.options.deadline);
   run.attributes = std::move(input.options.attributes);
   if (input.options.token) {
     run.hooks = {{.token = *std::move(input.options.token),
@@ -516,8 +517,9 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     entry.arrival.kind = ArrivalKind::started;
     try {
       run->frame->create(*type, command.run.input);
-    } catch (const Error& error) {
-      reply(Refusal{error.code(), error.what(), ""});
+    } catch (...) {
+      const detail::Failure failure = detail::describe(std::current_exception());
+      reply(Refusal{failure.code, failure.message, ""});
       return;
     }
     run->frame->deliver(entry.arrival, run->state, now_);

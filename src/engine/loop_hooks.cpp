@@ -108,8 +108,8 @@ void Loop::deliver(store::Deliver deliver, const Reply<DeliverReply>& reply, Tim
       });
 }
 
-void Loop::resume_or_start(store::Deliver deliver, StartInput input, const Reply<DeliverReply>& reply,
-                           TimePoint now) {
+void Loop::resume_or_start(store::Deliver deliver, StartInput input,
+                           const Reply<DeliverReply>& reply, TimePoint now) {
   now_ = now;
   if (registry_.find(input.workflow) == nullptr) {
     reply(Refusal{"WORKFLOW_NOT_FOUND",

@@ -1,4 +1,5 @@
 // An operator's calls: cancel, retry, fork, wake, and waiting for a result.
+#include "base/clock.hpp"
 #include "engine/loop.hpp"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ class SureReply {
 };
 
 bool is_at(const store::RunRecord& run, const std::optional<std::uint64_t>& expected) {
-  return !expected || run.version == expected;
+  return !expected || run.version.value_or(0) == *expected;
 }
 
 detail::RunEnd end_of(const store::RunRecord& run) {
@@ -120,7 +121,7 @@ void Loop::cancel(std::string workspace, const std::string& id, CancelOptions op
   command.id = id;
   command.expected_version = options.expected_version;
   command.now = now_;
-  if (options.grace) command.grace_until = now_ + *options.grace;
+  if (options.grace) command.grace_until = now_ + base::bounded(*options.grace);
   submit(
       std::move(command),
       [this, id, reply](Answer& answer) {

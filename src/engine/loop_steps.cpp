@@ -1,5 +1,6 @@
 // Attempts: begun behind their commit, retried by policy, timed out, heard back from late.
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "engine/loop.hpp"
 
 #include <algorithm>
@@ -26,16 +27,29 @@ std::string step_id(const LiveRun& run, const std::string& op) {
 
 }  // namespace
 
+namespace {
+
+thread_local bool is_inside_loop = false;
+
+}  // namespace
+
+bool inside_loop() { return is_inside_loop; }
+
+void Body::ask_to_stop() {
+  const bool was = std::exchange(is_inside_loop, true);
+  stop.request_stop();
+  is_inside_loop = was;
+}
+
 StepOutcome outcome_of(const std::exception_ptr& error) {
   StepOutcome outcome;
   outcome.failure = detail::describe(error);
   try {
     std::rethrow_exception(error);
-  } catch (const FatalError& fatal) {
+  } catch (const FatalError&) {
     outcome.retryable = false;
-    if (!fatal.details.is_null()) outcome.failure->details = value::to_text(fatal.details);
   } catch (const RetryableError& retryable) {
-    outcome.retry_after = retryable.after;
+    if (retryable.after) outcome.retry_after = base::bounded(*retryable.after);
   } catch (...) {
     return outcome;  // described above, and retried by policy
   }
@@ -92,8 +106,8 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
   if (progress != run->progress.end()) job.progress = progress->second;
   job.stop = body.stop;
   if (spec->options.timeout) {
-    body.timeout = *spec->options.timeout;
-    body.deadline = now_ + *spec->options.timeout;
+    body.timeout = base::bounded(*spec->options.timeout);
+    body.deadline = now_ + *body.timeout;
     job.deadline = body.deadline;
     deadlines_.push({body.deadline, run->key, name, body.attempt});
   }
@@ -169,8 +183,8 @@ void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t
     ++counters_.late_results;
     return;
   }
-  if (stopping_ && outcome.failure && outcome.failure->code == "ENGINE_STOPPED") {
-    // It did not fail by itself: the next process begins it anew, as it does after a crash.
+  if (stopping_ && outcome.failure && outcome.retryable) {
+    // It was asked to stop and may not have failed by itself: the next process begins it anew, as it does after a crash.
     ++counters_.late_results;
     return;
   }
@@ -189,6 +203,7 @@ void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t
     outcome.retryable = false;
   }
   if (!outcome.failure) {
+    std::erase_if(run->progress, [&](const auto& reported) { return reported.first == op; });
     arrival.kind = ArrivalKind::step_completed;
     arrival.value = std::move(outcome.value);
     transition(run, std::move(arrival));
@@ -231,10 +246,13 @@ void Loop::expire_bodies() {
     deadlines_.pop();
     Body* found = bodies_.find(due.run, due.op);
     if (found == nullptr || found->attempt != due.attempt || found->superseded) continue;
-    if (found->deadline > now_)
-      continue;  // a heartbeat moved it and has its own place in the queue
+    if (found->deadline > now_) {
+      // A heartbeat moved it.
+      deadlines_.push({found->deadline, due.run, due.op, due.attempt});
+      continue;
+    }
     found->superseded = true;
-    found->stop.request_stop();
+    found->ask_to_stop();
     const RunPtr run = live(due.run);
     if (!run) continue;
     StepOutcome timed_out;
@@ -251,8 +269,8 @@ void Loop::heartbeat(RunKey key, const std::string& name, std::uint32_t attempt,
   Body* found = bodies_.find(key, name);
   if (found == nullptr || found->attempt != attempt || found->superseded) return;
   if (found->timeout) {
-    found->deadline = now_ + *found->timeout;
-    deadlines_.push({found->deadline, key, name, attempt});
+    found->deadline =
+        now_ + *found->timeout;  // its place in the queue is found wrong when it is due
   }
   const RunPtr run = live(key);
   const std::string op = body_op(name);

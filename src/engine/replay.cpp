@@ -99,8 +99,9 @@ std::variant<Replayed, Divergence> replay(std::unique_ptr<Frame> frame,
                                           std::span<const Record> records, TimePoint now) {
   try {
     frame->create(type, input);
-  } catch (const std::exception& error) {
-    return Divergence{"the arguments the run was started with", error.what()};
+  } catch (...) {
+    return Divergence{"the arguments the run was started with",
+                      detail::describe(std::current_exception()).message};
   }
   for (const Record& record : records) {
     if (record.requests_void) continue;

@@ -38,12 +38,15 @@ class ThreadPool {
   void work();
   void add_thread_if_needed();
 
+  bool may_work() const { return working_ < threads_max_ + blocked_; }
+
   const std::size_t threads_max_;
   std::mutex mutex_;
   std::condition_variable work_ready_;
   std::deque<std::function<void()>> queue_;
   std::vector<std::jthread> threads_;
   std::size_t resting_ = 0;  ///< threads that wait for work
+  std::size_t working_ = 0;  ///< threads inside a body, blocked or not
   std::size_t blocked_ = 0;  ///< bodies inside engine calls
   bool stopping_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <latch>
 #include <memory>
@@ -92,6 +93,33 @@ TEST_CASE("a pool that goes waits for the work that has begun and drops the rest
   going.join();
 
   CHECK(done == 1);
+}
+
+TEST_CASE("threads that were made while others were blocked do not make it more at a time") {
+  std::latch both_blocked{2};
+  std::latch all_done{8};
+  std::atomic<int> at_once = 0;
+  std::atomic<int> most = 0;
+  ThreadPool pool{1};
+  for (int i = 0; i < 2; ++i) {
+    pool.submit([&] {
+      const ThreadPool::Blocked blocked;
+      both_blocked.arrive_and_wait();
+    });
+  }
+  both_blocked.wait();
+
+  for (int i = 0; i < 8; ++i) {
+    pool.submit([&] {
+      most = std::max(most.load(), ++at_once);
+      std::this_thread::yield();
+      --at_once;
+      all_done.count_down();
+    });
+  }
+  all_done.wait();
+
+  CHECK(most == 1);
 }
 
 TEST_CASE("a pool of no threads has one") {

@@ -8,6 +8,7 @@ namespace semel::engine {
 
 namespace {
 
+constexpr std::chrono::milliseconds reopen_after_min{100};
 constexpr std::chrono::milliseconds reopen_after_max{5000};
 /// The wall clock may be set while the loop rests: it looks again at least this often.
 constexpr std::chrono::seconds rest_max{1};
@@ -71,11 +72,33 @@ bool ThreadedDriver::post(Input input) {
 }
 
 bool ThreadedDriver::wait(Waiting& waiting, const Patience& patience) {
+  if (driver_of_this_thread == this) return wait_on_loop(waiting, patience);
   const ThreadPool::Blocked blocked;
   std::unique_lock lock(waiting.mutex);
   if (patience.limit)
-    return waiting.answered.wait_for(lock, *patience.limit, [&] { return waiting.done; });
+    return waiting.answered.wait_for(lock, base::bounded(*patience.limit),
+                                     [&] { return waiting.done; });
   waiting.answered.wait(lock, [&] { return waiting.done; });
+  return true;
+}
+
+/// A Task step calls the engine: its thread is the one that has to do what it waits for. A commit is made on the spot,
+/// without beginning other bodies; a run's end may need them.
+bool ThreadedDriver::wait_on_loop(Waiting& waiting, const Patience& patience) {
+  if (patience.run_steps || inside_loop()) {
+    throw Error("CALL_ON_LOOP",
+                "a Task step shares its thread with the engine and must not wait for a run there: "
+                "co_await its result_async, or use a blocking step");
+  }
+  while (!waiting.done) {
+    feed_answers();
+    feed_inputs();
+    if (loop_.is_store_lost() && !is_committing()) reopen_store();
+    hand_over_if_due();
+    std::unique_lock lock(mutex_);
+    if (waiting.done || !inputs_.empty() || !own_inputs_.empty() || !answering_.empty()) continue;
+    wake_loop_.wait_for(lock, reopen_after_, [this] { return !inputs_.empty() || executed_; });
+  }
   return true;
 }
 
@@ -83,19 +106,19 @@ void ThreadedDriver::start_workers() {
   post([](Loop& loop, TimePoint now) { loop.start_workers(now); });
 }
 
-store::Reader& ThreadedDriver::reader() {
+std::shared_ptr<store::Reader> ThreadedDriver::reader() {
   const std::lock_guard lock(store_mutex_);
-  return *store_.reader;
+  return store_.reader;
 }
 
 LoopCounters ThreadedDriver::counters() {
   LoopCounters counters;
   Waiting waiting;
-  post([&](Loop& loop, TimePoint) {
+  const bool posted = post([&](Loop& loop, TimePoint) {
     counters = loop.counters();
     waiting.finish();
   });
-  wait(waiting, {});
+  if (posted) wait(waiting, {});
   return counters;
 }
 
@@ -134,7 +157,7 @@ void ThreadedDriver::run() {
     if (loop_.next_tick().value_or(TimePoint::max()) <= now()) loop_.tick(now());
     if (loop_.is_store_lost() && !is_committing()) reopen_store();
     hand_over_if_due();
-    if (!loop_.is_drained() || is_committing()) {
+    if (!loop_.is_drained() || is_committing() || !own_inputs_.empty()) {
       if (!(loop_.is_store_lost() && loop_.bodies_in_flight() == 0)) continue;
       if (leave()) return;
       continue;
@@ -180,23 +203,21 @@ void ThreadedDriver::rest() {
 }
 
 void ThreadedDriver::feed_inputs() {
+  std::vector<Input> inputs;
   {
     const std::lock_guard lock(mutex_);
-    feeding_.swap(inputs_);
+    inputs.swap(inputs_);
   }
-  feed_all();
-  // What was fed may have let a Task go on to its end.
-  while (!own_inputs_.empty()) {
-    feeding_.swap(own_inputs_);
-    feed_all();
-  }
+  feed_all(std::move(inputs));
+  // Once: what they let go on may post again, and again while the store is lost.
+  feed_all(std::exchange(own_inputs_, {}));
 }
 
-void ThreadedDriver::feed_all() {
-  if (feeding_.empty()) return;
+/// What is fed may be a Task that goes on and calls the engine, which feeds.
+void ThreadedDriver::feed_all(std::vector<Input> inputs) {
+  if (inputs.empty()) return;
   const TimePoint started = now();
-  for (Input& input : feeding_) feed(loop_, input, started);
-  feeding_.clear();
+  for (Input& input : inputs) feed(loop_, input, started);
 }
 
 void ThreadedDriver::take_executed() {
@@ -204,6 +225,7 @@ void ThreadedDriver::take_executed() {
   if (!executed_) return;
   answering_.push_back(*std::exchange(executed_, std::nullopt));
   committing_ = false;
+  if (answering_.back().answers) reopen_after_ = reopen_after_min;
   flush_ += (waited_for_disk_ - flush_) / 8;
 }
 
@@ -230,9 +252,11 @@ void ThreadedDriver::watch() {
     if (base::monotonic_now().count() - since < std::chrono::nanoseconds(slow_segment).count())
       continue;
     reported = since;
+    lock.unlock();
     report(
         "the loop has been held up for more than a second: a workflow's own code and Task steps "
         "must not block");
+    lock.lock();
   }
 }
 
@@ -296,12 +320,11 @@ void ThreadedDriver::reopen_store() {
   }
   {
     const std::lock_guard lock(store_mutex_);
-    // A caller may be reading through the old one right now.
-    old_readers_.push_back(std::move(store_.reader));
     store_ = std::move(*opened);
   }
   reopen_at_.reset();
-  reopen_after_ = std::chrono::milliseconds{100};
+  // Until something was committed it may be as lost as before: each try waits longer.
+  reopen_after_ = std::min(reopen_after_ * 2, reopen_after_max);
   report("the store is open again");
   loop_.open(now());
 }

@@ -31,7 +31,7 @@ class ThreadedDriver final : public Driver, Host {
   bool wait(Waiting& waiting, const Patience& patience) override;
   void start_workers() override;
   void stop() override;
-  store::Reader& reader() override;
+  std::shared_ptr<store::Reader> reader() override;
 
   /// Counters of the loop, read on its own thread.
   LoopCounters counters();
@@ -43,7 +43,8 @@ class ThreadedDriver final : public Driver, Host {
   void run();
   void run_committer();
   void feed_inputs();
-  void feed_all();
+  void feed_all(std::vector<Input> inputs);
+  bool wait_on_loop(Waiting& waiting, const Patience& patience);
   void take_executed();
   void feed_answers();
   void run_tasks();
@@ -89,10 +90,8 @@ class ThreadedDriver final : public Driver, Host {
   std::optional<std::chrono::nanoseconds>
       batch_since_;  ///< when the next batch got its first command
 
-  std::mutex store_mutex_;  ///< the readers are replaced when the store is opened anew
-  std::vector<std::unique_ptr<store::Reader>> old_readers_;
+  std::mutex store_mutex_;  ///< the reader is replaced when the store is opened anew
   std::vector<StepJob> tasks_;
-  std::vector<Input> feeding_;
   std::optional<TimePoint> reopen_at_;
   std::chrono::milliseconds reopen_after_{100};
   std::once_flag stopped_;

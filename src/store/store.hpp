@@ -230,7 +230,7 @@ struct CancelRun {
   std::string workspace = "default";
   std::string id;
   std::optional<TimePoint> grace_until;
-  std::optional<Seq> expected_version;
+  std::optional<Seq> expected_version;  ///< 0 is also that of a run without an entry
   TimePoint now{};
   std::string reason = "cancelled";
 };
@@ -273,8 +273,8 @@ struct Deliver {
   std::string token;
   std::string payload;  ///< JSON
   std::optional<std::string> resume_id;
-  std::string fingerprint;  ///< of the payload, where there is a resume id
-  std::optional<Seq> expected_version;
+  std::string fingerprint;              ///< of the payload, where there is a resume id
+  std::optional<Seq> expected_version;  ///< 0 is also that of a run without an entry
   TimePoint now{};
 };
 
@@ -362,10 +362,10 @@ struct RunRecord {
 struct InboxItem {
   std::int64_t id = 0;
   enum class Kind : std::uint8_t { result = 0, cancel = 1 } kind = Kind::result;
-  std::string op;                           ///< result: which wait it answers
-  std::string value;                        ///< result: JSON
+  std::string op;                        ///< result: which wait it answers
+  std::string value;                     ///< result: JSON
   base::Rare<journal::Failure> failure;  ///< result: how the other run failed
-  TimePoint at{};                           ///< cancel: end of the grace
+  TimePoint at{};                        ///< cancel: end of the grace
 
   bool operator==(const InboxItem&) const = default;
 };

@@ -407,7 +407,7 @@ class ModelStore final : public Store {
     if (target.status == Status::cancelled) return Cancelled{record_of(target), {}};
     if (is_end(target.status)) return NotActive{record_of(target)};
     const auto version = record_of(target).version;
-    if (command.expected_version && command.expected_version != version)
+    if (command.expected_version && *command.expected_version != version.value_or(0))
       return VersionMoved{version};
 
     Cancelled cancelled;
@@ -669,7 +669,7 @@ class ModelStore final : public Store {
   Answer deliver_to(std::int64_t hook_id, const Deliver& deliver, std::optional<NewRun> start) {
     const Model::Hook& hook = model_.hooks.at(hook_id);
     const auto version = record_of(run(hook.run)).version;
-    if (deliver.expected_version && deliver.expected_version != version)
+    if (deliver.expected_version && *deliver.expected_version != version.value_or(0))
       return VersionMoved{version};
     if (const auto misfit = shapes_.check(hook.claim.shape, deliver.payload))
       return PayloadRefused{misfit->path, misfit->message};

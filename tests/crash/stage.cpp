@@ -177,7 +177,7 @@ void Stage::until(std::chrono::nanoseconds since_begin) {
 }
 
 bool Stage::exists(const std::string& run_id) {
-  return engine.reader().find("default", run_id)->has_value();
+  return engine.reader()->find("default", run_id)->has_value();
 }
 
 std::vector<Stage::Known> Stage::all_runs() {
@@ -185,9 +185,9 @@ std::vector<Stage::Known> Stage::all_runs() {
   for (const char* workspace : {"default", "other"}) {
     store::ListFilter filter;
     filter.workspace = workspace;
-    auto rows = engine.reader().list(filter);
+    auto rows = engine.reader()->list(filter);
     for (store::RunRecord& row : *rows) {
-      auto entries = *engine.reader().journal(row.key, 0, 10'000);
+      auto entries = *engine.reader()->journal(row.key, 0, 10'000);
       found.push_back({std::move(row), std::move(entries)});
     }
   }
@@ -208,7 +208,7 @@ void Stage::restart() {
 
 /// What is committed has a reason to go on.
 void Stage::check_reasons() {
-  const auto orphans = engine.reader().orphans(10);
+  const auto orphans = engine.reader()->orphans(10);
   for (const store::Orphan& orphan : *orphans)
     complain(fmt::format("nothing will ever wake run {}", orphan.id));
 }

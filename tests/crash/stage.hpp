@@ -53,7 +53,7 @@ class CrashingEngine final : public semel::Engine {
 
   TimePoint now() { return driver().now(); }
 
-  store::Reader& reader() { return driver().reader(); }
+  std::shared_ptr<store::Reader> reader() { return driver().reader(); }
 
  private:
   engine::InlineDriver& driver() { return static_cast<engine::InlineDriver&>(core().driver()); }

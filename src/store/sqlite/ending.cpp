@@ -95,7 +95,7 @@ Answer cancel_run(Tables& tables, const CancelRun& command) {
     ++tables.counters.not_active;
     return NotActive{*std::move(record)};
   }
-  if (command.expected_version && command.expected_version != record->version) {
+  if (command.expected_version && *command.expected_version != record->version.value_or(0)) {
     ++tables.counters.versions_moved;
     return VersionMoved{record->version};
   }

@@ -58,7 +58,7 @@ Answer deliver_to(Tables& tables, const HookRow& hook, const Deliver& deliver,
                   const std::optional<std::string>& start) {
   if (deliver.expected_version) {
     const auto version = tables.journal.last(hook.run);
-    if (version != deliver.expected_version) {
+    if (version.value_or(0) != *deliver.expected_version) {
       ++tables.counters.versions_moved;
       return VersionMoved{version};
     }

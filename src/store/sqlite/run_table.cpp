@@ -1,5 +1,7 @@
 #include "store/sqlite/run_table.hpp"
 
+#include "base/clock.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,8 +77,8 @@ RunRecord read_record(const Rows& rows) {
 }
 
 std::int64_t stored_duration(std::chrono::nanoseconds duration) {
-  constexpr std::chrono::nanoseconds longest = std::chrono::hours{24 * 365 * 100};
-  return std::clamp(duration, std::chrono::nanoseconds{0}, longest).count();
+  return std::clamp<std::chrono::nanoseconds>(duration, std::chrono::nanoseconds{0}, base::longest)
+      .count();
 }
 
 // ------------------------------------------------------------------------------------------------ workspaces
