@@ -50,11 +50,19 @@ T call(engine::Driver& driver, const engine::Patience& patience, F ask) {
 
   // Shared: a caller that gave up waiting may be gone when the answer comes.
   auto state = std::make_shared<State>();
-  const bool posted = driver.post([state, ask = std::move(ask)](Loop& loop, TimePoint now) {
-    ask(loop, now, engine::Reply<T>([state](std::variant<T, Refusal> answer) {
-          state->answer = std::move(answer);
-          state->waiting.finish();
-        }));
+  const std::weak_ptr<State> caller = state;
+  const bool posted = driver.post([caller, ask = std::move(ask)](Loop& loop, TimePoint now) {
+    const engine::Reply<T> reply = [caller](std::variant<T, Refusal> answer) {
+      const auto waiting = caller.lock();
+      if (!waiting) return;
+      waiting->answer = std::move(answer);
+      waiting->waiting.finish();
+    };
+    if constexpr (std::invocable<F&, Loop&, TimePoint, engine::Reply<T>, std::weak_ptr<State>>) {
+      ask(loop, now, reply, caller);
+    } else {
+      ask(loop, now, reply);
+    }
   });
   if (!posted) throw Error("ENGINE_STOPPED", "the engine has stopped");
   if (!driver.wait(state->waiting, patience)) {
@@ -272,10 +280,11 @@ std::vector<std::string> WorkspaceClient::stream(const std::string& id, const st
 }
 
 detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis> limit) {
-  return call<detail::RunEnd>(*driver_, {limit, true},
-                              [workspace = workspace_, id](Loop& loop, TimePoint, auto reply) {
-                                loop.watch(workspace, id, std::move(reply));
-                              });
+  return call<detail::RunEnd>(
+      *driver_, {limit, true},
+      [workspace = workspace_, id](Loop& loop, TimePoint, auto reply, const auto& caller) {
+        loop.watch(workspace, id, reply, 0, caller);
+      });
 }
 
 void WorkspaceClient::when_over(const std::string& id, std::function<void(detail::RunEnd)> then,

@@ -75,9 +75,10 @@ void Loop::close() {
 }
 
 void Loop::dismiss_watchers() {
-  for (auto& [key, replies] : std::exchange(watchers_, {})) {
-    for (auto& reply : replies)
-      reply(Refusal{"ENGINE_STOPPED", "the engine was stopped while waiting for the run", ""});
+  for (auto& [key, watchers] : std::exchange(watchers_, {})) {
+    for (auto& watcher : watchers)
+      watcher.reply(
+          Refusal{"ENGINE_STOPPED", "the engine was stopped while waiting for the run", ""});
   }
 }
 
@@ -179,9 +180,9 @@ void Loop::lose_store(const base::Fault& fault) {
   next_due_.reset();
   finding_due_ = false;
   for (auto& action : std::exchange(before_open_, {})) action();
-  for (auto& [key, replies] : std::exchange(watchers_, {})) {
-    for (auto& reply : replies)
-      reply(Refusal{"STORE_UNAVAILABLE", "the store was lost while waiting", ""});
+  for (auto& [key, watchers] : std::exchange(watchers_, {})) {
+    for (auto& watcher : watchers)
+      watcher.reply(Refusal{"STORE_UNAVAILABLE", "the store was lost while waiting", ""});
   }
 }
 
@@ -213,9 +214,9 @@ void Loop::over(RunKey key, const detail::RunEnd& end) {
 void Loop::notify_watchers(RunKey key, const detail::RunEnd& end) {
   const auto found = watchers_.find(key);
   if (found == watchers_.end()) return;
-  auto replies = std::move(found->second);
+  auto watchers = std::move(found->second);
   watchers_.erase(found);
-  for (auto& reply : replies) reply(end);
+  for (auto& watcher : watchers) watcher.reply(end);
 }
 
 RunKey Loop::new_key() {

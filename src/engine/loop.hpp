@@ -182,9 +182,11 @@ class Loop {
             const Reply<std::string>& reply, TimePoint now);
   void wake(std::string workspace, const std::string& id, RunOptions options, Reply<int> reply,
             TimePoint now);
-  /// Answers once the run is over, dead or diverged. `key` is a hint.
+  /// Answers once the run is over, dead or diverged. `key` is a hint. Where `caller` is given and gone, nobody waits for
+  /// the answer any more.
   void watch(std::string workspace, const std::string& id, const Reply<detail::RunEnd>& reply,
-             store::RunKey key = 0);
+             store::RunKey key = 0,
+             const std::optional<std::weak_ptr<const void>>& caller = std::nullopt);
 
   // ---------------------------------------------------------------------------------------------- events
 
@@ -222,12 +224,23 @@ class Loop {
 
   std::size_t live_runs() const { return live_.size(); }
 
+  std::size_t watchers() const;
+
   std::size_t bodies_in_flight() const { return bodies_.size(); }
 
   std::size_t frame_bytes() const { return frame_bytes_; }
 
  private:
   using RunPtr = std::shared_ptr<LiveRun>;
+
+  struct Watcher {
+    Reply<detail::RunEnd> reply;
+    std::optional<std::weak_ptr<const void>> caller;
+
+    bool is_gone() const { return caller && caller->expired(); }
+  };
+
+  void add_watcher(store::RunKey key, Watcher watcher);
 
   struct HeldResult {
     store::RunKey run = 0;
@@ -355,7 +368,7 @@ class Loop {
   Bodies bodies_;
   std::vector<HeldResult> held_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
-  std::unordered_map<store::RunKey, std::vector<Reply<detail::RunEnd>>> watchers_;
+  std::unordered_map<store::RunKey, std::vector<Watcher>> watchers_;
   std::map<std::string, std::unordered_set<store::RunKey>> without_worker_;
 
   std::list<LiveRun*> idle_;  ///< least recently used first

@@ -145,16 +145,29 @@ void Loop::cancel(std::string workspace, const std::string& id, CancelOptions op
       refuse_on_fault(reply));
 }
 
+/// Whoever asks again and again, each time for a while, must not be remembered each time.
+void Loop::add_watcher(RunKey key, Watcher watcher) {
+  auto& watchers = watchers_[key];
+  std::erase_if(watchers, [](const Watcher& each) { return each.is_gone(); });
+  watchers.push_back(std::move(watcher));
+}
+
+std::size_t Loop::watchers() const {
+  std::size_t count = 0;
+  for (const auto& [key, watchers] : watchers_) count += watchers.size();
+  return count;
+}
+
 void Loop::watch(std::string workspace, const std::string& id, const Reply<detail::RunEnd>& reply,
-                 RunKey key) {
+                 RunKey key, const std::optional<std::weak_ptr<const void>>& caller) {
   const RunPtr run = live(key);
   if (run && !stopping_ && run->id == id && run->workspace == workspace) {
-    watchers_[key].push_back(reply);
+    add_watcher(key, {reply, caller});
     return;
   }
   with_run(
       std::move(workspace), id,
-      [this, id, reply](store::RunLoaded* found) {
+      [this, id, reply, caller](store::RunLoaded* found) {
         if (found == nullptr) {
           reply(not_found(id));
         } else if (store::is_end(found->run.status) || found->run.status == Status::dead ||
@@ -163,7 +176,7 @@ void Loop::watch(std::string workspace, const std::string& id, const Reply<detai
         } else if (stopping_) {
           reply(Refusal{"ENGINE_STOPPED", "the engine is being stopped", id});
         } else {
-          watchers_[found->run.key].push_back(reply);
+          add_watcher(found->run.key, {reply, caller});
         }
       },
       refuse_on_fault(reply));

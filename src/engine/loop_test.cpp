@@ -82,6 +82,23 @@ TEST_CASE("the next batch may be executed while the answers of the last are take
   for (const char* id : {"a", "b", "c"}) CHECK(world.status(id) == store::Status::completed);
 }
 
+TEST_CASE("whoever gave up waiting for a run is forgotten when the next one asks") {
+  World world;
+  world.add("sleeper", sleeper);
+  world.commit_all();
+  world.start("sleeper", "run");
+  world.commit_all();
+
+  world.watch("run");
+  for (int i = 0; i < 100; ++i) {
+    const auto caller = std::make_shared<int>();
+    world.watch("run", caller);
+    world.commit_all();
+  }
+
+  CHECK(world.loop().watchers() == 2);
+}
+
 TEST_CASE("many runs share their commits") {
   World world;
   world.add("one", one_step);

@@ -129,6 +129,10 @@ class World : public Host {
     loop().fork("default", id, 0, {}, answer<std::string>(), now);
   }
 
+  void watch(const std::string& id, const std::weak_ptr<const void>& caller) {
+    loop().watch("default", id, answer<detail::RunEnd>(), 0, caller);
+  }
+
   void watch(const std::string& id) { loop().watch("default", id, answer<detail::RunEnd>()); }
 
   const store::Model::Run& run(const std::string& id) const {
