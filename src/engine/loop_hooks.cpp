@@ -72,10 +72,13 @@ std::vector<HookChange> hook_changes(const journal::Entry& entry, const journal:
         break;
       }
       case RequestKind::hook_try:
+        // Given up at once: what it took would be nobody's.
+        if (state.find(request.op) == nullptr) break;
         changes.push_back(
             {.kind = HookChange::Kind::try_next, .op = request.op, .hook = request.name});
         break;
       case RequestKind::hook_close:
+        if (state.find(request.op) == nullptr) break;
         changes.push_back(
             {.kind = HookChange::Kind::close, .op = request.op, .hook = request.name});
         break;
@@ -108,8 +111,8 @@ void Loop::deliver(store::Deliver deliver, const Reply<DeliverReply>& reply, Tim
       });
 }
 
-void Loop::resume_or_start(store::Deliver deliver, StartInput input, const Reply<DeliverReply>& reply,
-                           TimePoint now) {
+void Loop::resume_or_start(store::Deliver deliver, StartInput input,
+                           const Reply<DeliverReply>& reply, TimePoint now) {
   now_ = now;
   if (registry_.find(input.workflow) == nullptr) {
     reply(Refusal{"WORKFLOW_NOT_FOUND",
