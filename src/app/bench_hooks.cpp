@@ -85,6 +85,7 @@ void measure_many(Bench& bench, BenchEngine& engine) {
     const double began = seconds_now();
     {
       std::vector<std::jthread> threads;
+      threads.reserve(callers);
       for (int caller = 0; caller < callers; ++caller) {
         threads.emplace_back([&, token = "listener-" + std::to_string(caller)] {
           while (!stopping) {
@@ -110,6 +111,7 @@ void measure_many(Bench& bench, BenchEngine& engine) {
 template <class F>
 void for_all(int count, const F& work) {
   std::vector<std::jthread> threads;
+  threads.reserve(callers);
   for (int caller = 0; caller < callers; ++caller) {
     threads.emplace_back([&, caller] {
       for (int number = caller; number < count; number += callers) work(number);

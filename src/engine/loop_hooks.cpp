@@ -44,6 +44,7 @@ Refusal refusal_of(const std::string& token, Answer& answer) {
 
 std::vector<store::HookClaim> claims_of(const journal::RunState& state) {
   std::vector<store::HookClaim> claims;
+  claims.reserve(state.hooks.size());
   for (const OpenHook& hook : state.hooks) {
     claims.push_back(
         {.op = hook.op, .token = hook.token, .shape = hook.shape, .webhook = hook.is_webhook});
@@ -120,9 +121,8 @@ void Loop::resume_or_start(store::Deliver deliver, StartInput input,
     return;
   }
   if (!opened_ && !lost_) {
-    before_open_.push_back([this, deliver = std::move(deliver), input = std::move(input), reply] {
-      resume_or_start(deliver, input, reply, now_);
-    });
+    before_open_.emplace_back([this, deliver = std::move(deliver), input = std::move(input),
+                               reply] { resume_or_start(deliver, input, reply, now_); });
     return;
   }
   if (lost_) {
