@@ -193,23 +193,22 @@ class Engine : public Client {
 
   /// Registers a workflow under a name, before or after `start_workers`. A name is taken once.
   template <WorkflowFunction F>
-  WorkflowRef<F> add(std::string name, F workflow, AddOptions options = {}) {
+  WorkflowRef<F> add(std::string name, F workflow, const AddOptions& options = {}) {
     WorkflowRef<F> reference{name};
-    add_type(detail::workflow_type(std::move(name), workflow, options.version, workflow),
-             std::move(options));
+    add_type(detail::workflow_type(std::move(name), workflow, options.version, workflow), options);
     return reference;
   }
 
   /// Registers a member of an object that outlives the engine.
   template <WorkflowFunction F, class C>
-  WorkflowRef<F> add(std::string name, F workflow, C* object, AddOptions options = {}) {
+  WorkflowRef<F> add(std::string name, F workflow, C* object, const AddOptions& options = {}) {
     WorkflowRef<F> reference{name};
     add_type(detail::workflow_type(std::move(name), workflow, options.version,
                                    [workflow, object](auto&&... arguments) {
                                      return (object->*workflow)(
                                          std::forward<decltype(arguments)>(arguments)...);
                                    }),
-             std::move(options));
+             options);
     return reference;
   }
 
@@ -229,7 +228,7 @@ class Engine : public Client {
   detail::EngineCore& core() { return *core_; }
 
  private:
-  void add_type(detail::WorkflowType type, AddOptions options);
+  void add_type(detail::WorkflowType type, const AddOptions& options);
 
   std::unique_ptr<detail::EngineCore> core_;
 };

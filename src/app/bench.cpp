@@ -28,6 +28,7 @@ constexpr auto measurements = std::to_array<Measurement>({{"disk", measure_disk}
                                                           {"throughput", measure_throughput},
                                                           {"position", measure_position_and_replay},
                                                           {"parked", measure_parked},
+                                                          {"hooks", measure_hooks},
                                                           {"starts", measure_starts},
                                                           {"loads", measure_matrix}});
 

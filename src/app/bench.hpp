@@ -43,6 +43,7 @@ void measure_starts(Bench& bench);
 void measure_matrix(Bench& bench);
 void measure_position_and_replay(Bench& bench);
 void measure_parked(Bench& bench);
+void measure_hooks(Bench& bench);
 
 /// The names `only` may have, in order.
 std::vector<std::string> measurement_names();
@@ -52,6 +53,15 @@ int run(const Options& options, std::ostream& out);
 
 /// The part of `measure_parked` that runs in a process of its own; `job` says which.
 int run_child(const std::string& job, std::ostream& out);
+
+/// So many runs, each waiting for its own hook, in this process; then all are resumed and end.
+struct ParkedOnHooks {
+  double bytes_each = 0;
+  double starts_per_second = 0;
+  double resume_seconds = 0;
+};
+
+ParkedOnHooks park_on_hooks(const std::filesystem::path& file, int count, std::int64_t cache_kib);
 
 /// Removes a store's files.
 void remove_store(const std::filesystem::path& file);

@@ -1,4 +1,4 @@
-// Runs that sleep: what they cost in memory, and that they are there after a crash. Memory is compared before and after
+// Runs that sleep or wait for hooks: what they cost in memory, and that they are there after a crash. Memory is compared before and after
 // in a process that does nothing else, so this program starts itself: `run_child` is the other side.
 #include "app/bench.hpp"
 #include "app/bench_engine.hpp"
@@ -128,6 +128,38 @@ void recover(const json::object& job, std::ostream& out) {
   out.flush();
 }
 
+void park_on_hooks_here(const json::object& job, std::ostream& out) {
+  const ParkedOnHooks found = park_on_hooks(std::string(job.at("file").as_string()),
+                                            job.at("count").to_number<int>(), cache_kib);
+  fmt::print(out, "{}\n",
+             json::serialize(json::object{{"bytes", found.bytes_each},
+                                          {"starts", found.starts_per_second},
+                                          {"resume", found.resume_seconds}}));
+  out.flush();
+}
+
+void measure_parked_on_hooks(Bench& bench) {
+  const int count = bench.pace.parked_runs;
+  const auto file = bench.file("parked-on-hooks");
+  const json::object found =
+      Child({{"do", "hooks"}, {"file", file.string()}, {"count", count}}).answer();
+  bench.report.add(
+      {.section = "Parked runs",
+       .name = fmt::format("memory of each of {} on hooks", count),
+       .unit = Unit::bytes,
+       .value = figure_of({found.at("bytes").to_number<double>()}),
+       .targets = {},
+       .note = fmt::format("{:.0f} starts/s", found.at("starts").to_number<double>())});
+  const double seconds = found.at("resume").to_number<double>();
+  bench.report.add({.section = "Parked runs",
+                    .name = fmt::format("resuming {} until they are over", count),
+                    .unit = Unit::milliseconds,
+                    .value = figure_of({seconds * ms}),
+                    .targets = {},
+                    .note = fmt::format("{:.0f} runs/s", count / seconds)});
+  remove_store(file);
+}
+
 Row parked_row(const std::string& name, const json::object& found, double bound) {
   return {.section = "Parked runs",
           .name = name,
@@ -180,12 +212,15 @@ void measure_parked(Bench& bench) {
        .targets = {{Target::Of::value, Target::Sense::at_most, 1000, false}},
        .note = fmt::format("opening {:.1f} ms", back.at("open").to_number<double>() * ms)});
   remove_store(file);
+  measure_parked_on_hooks(bench);
 }
 
 int run_child(const std::string& job, std::ostream& out) {
   const json::object parsed = json::parse(job).as_object();
   if (parsed.at("do").as_string() == "park") {
     park(parsed, out);
+  } else if (parsed.at("do").as_string() == "hooks") {
+    park_on_hooks_here(parsed, out);
   } else {
     recover(parsed, out);
   }

@@ -118,8 +118,8 @@ Engine::Engine(std::unique_ptr<detail::EngineCore> core) : core_(std::move(core)
 
 Engine::~Engine() = default;
 
-void Engine::add_type(detail::WorkflowType type, AddOptions options) {
-  if (options.token_payload) type.token_payload = std::move(options.token_payload->shape);
+void Engine::add_type(detail::WorkflowType type, const AddOptions& options) {
+  if (options.token_payload) type.token_payload = options.token_payload->shape;
   core_->add(std::move(type));
 }
 

@@ -44,6 +44,7 @@ Refusal refusal_of(const std::string& token, Answer& answer) {
 
 std::vector<store::HookClaim> claims_of(const journal::RunState& state) {
   std::vector<store::HookClaim> claims;
+  claims.reserve(state.hooks.size());
   for (const OpenHook& hook : state.hooks) {
     claims.push_back(
         {.op = hook.op, .token = hook.token, .shape = hook.shape, .webhook = hook.is_webhook});
@@ -72,10 +73,13 @@ std::vector<HookChange> hook_changes(const journal::Entry& entry, const journal:
         break;
       }
       case RequestKind::hook_try:
+        // Given up at once: what it took would be nobody's.
+        if (state.find(request.op) == nullptr) break;
         changes.push_back(
             {.kind = HookChange::Kind::try_next, .op = request.op, .hook = request.name});
         break;
       case RequestKind::hook_close:
+        if (state.find(request.op) == nullptr) break;
         changes.push_back(
             {.kind = HookChange::Kind::close, .op = request.op, .hook = request.name});
         break;
@@ -117,9 +121,8 @@ void Loop::resume_or_start(store::Deliver deliver, StartInput input,
     return;
   }
   if (!opened_ && !lost_) {
-    before_open_.push_back([this, deliver = std::move(deliver), input = std::move(input), reply] {
-      resume_or_start(deliver, input, reply, now_);
-    });
+    before_open_.emplace_back([this, deliver = std::move(deliver), input = std::move(input),
+                               reply] { resume_or_start(deliver, input, reply, now_); });
     return;
   }
   if (lost_) {

@@ -131,12 +131,11 @@ void Loop::step_finished(RunKey key, const std::string& name, std::uint32_t atte
   const RunPtr run = live(key);
   const std::string op = body_op(name);
   const bool is_old = body.run->generation != (run ? run->generation : body.run->generation);
-  if (is_old) {
+  if (is_old || body.superseded || (run && body.next_waits)) {
+    // It timed out, or its run went on as new, or failed and was retried meanwhile.
     ++counters_.late_results;
-  } else if (body.superseded || (run && body.next_waits)) {
-    // It timed out, or its run failed and was retried meanwhile.
-    ++counters_.late_results;
-    if (run && body.next_waits) when_ready(run, [this, run, op] { begin_attempt(run, op); });
+    if (run && body.next_waits && !is_old)
+      when_ready(run, [this, run, op] { begin_attempt(run, op); });
   } else if (run && run->frame) {
     attempt_over(run, op, attempt, std::move(outcome));
   } else if (run || uncounted_.contains(key)) {

@@ -35,7 +35,10 @@ bool waits_for_run(const Operation& operation) {
 
 Checks::Checks(std::shared_ptr<store::sqlite::Database> database, const Outside& outside,
                int crashes_max)
-    : mirror_(std::move(database)), outside_(outside), crashes_max_(crashes_max) {}
+    : hooks_(database),
+      mirror_(std::move(database)),
+      outside_(outside),
+      crashes_max_(crashes_max) {}
 
 void Checks::fail(std::string invariant, std::string message) {
   if (!violation_) violation_ = Violation{std::move(invariant), std::move(message)};
@@ -108,6 +111,8 @@ void Checks::after_commit(TimePoint shown, bool swept) {
   }
   check_timers();
   check_waits();
+  if (const auto wrong = hooks_.after_commit(changes.entries, !changes.removed.empty()))
+    fail(wrong->invariant, wrong->message);
   if (const auto orphans = mirror_.orphans(); !orphans.empty()) {
     fail("L1", fmt::format("nothing will ever wake run {}, which is {}", orphans.front().id,
                            name_of(orphans.front().status)));
@@ -233,7 +238,8 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
     if (arrival.kind == ArrivalKind::forked) check_copy(run, entry.seq, fork->second.second);
     if (arrival.kind == ArrivalKind::cancelled) check_cancelled(run);
     // Retried, it goes on at once: its deadline may have ended it before it ever began.
-    const bool is_delayed = run.start_at && run.reopened_in == 0;
+    const bool is_delayed =
+        run.start_at && run.reopened_in == 0 && run.history.is_first_generation();
     if (arrival.kind == ArrivalKind::started && is_delayed && *run.start_at > entry.at) {
       fail("S10", name_of(run) + " began before its delay was over");
     }
@@ -497,6 +503,7 @@ void Checks::body_handed_out(const engine::StepJob& job, bool in_flight) {
 // ---------------------------------------------------------------------------------------------- everything
 
 void Checks::everything() {
+  if (const auto wrong = hooks_.everything()) return fail(wrong->invariant, wrong->message);
   const auto rows = mirror_.all_runs();
   for (const auto& [key, run] : runs_) {
     const auto row = rows.find(key);

@@ -4,6 +4,7 @@
 
 #include "engine/live_run.hpp"
 #include "tests/simulation/history.hpp"
+#include "tests/simulation/hook_checks.hpp"
 #include "tests/simulation/mirror.hpp"
 #include "tests/simulation/outside.hpp"
 
@@ -81,6 +82,9 @@ class Checks {
 
   bool has_cancel_in_inbox(RunKey run);
 
+  /// A client was told that its payload was accepted.
+  void payload_accepted(std::int64_t payload) { hooks_.accepted(payload); }
+
  private:
   using Claim = std::pair<std::int64_t, std::string>;  ///< workspace, key or id
 
@@ -99,6 +103,7 @@ class Checks {
   void note_claims(const Known& run);
   std::vector<store::Timer> expected_timers(const std::vector<store::Timer>& actual) const;
 
+  HookChecks hooks_;
   Mirror mirror_;
   const Outside& outside_;
   int crashes_max_;

@@ -31,7 +31,10 @@ bool has_failed(const Known& run) {
          run.row.status == Status::diverged;
 }
 
-bool has_entries(const Known& run) { return !run.history.entries().empty(); }
+/// A copy has the entries of one generation; the checks compare whole journals.
+bool has_entries(const Known& run) {
+  return !run.history.entries().empty() && run.row.workflow != "renewing";
+}
 
 bool can_be_waited_for(const Known& run) {
   const Kind* kind = find_kind(run.row.workflow);
@@ -61,6 +64,8 @@ engine::Reply<T> Clients::reply(std::string call, std::function<void(const T&)> 
 }
 
 void Clients::call(engine::Loop& loop, TimePoint now, bool may_start) {
+  if (random_.one_in(4)) return deliver(loop, now);
+  if (may_start && random_.one_in(12)) return resume_or_start(loop, now);
   const std::uint64_t what = may_start ? random_.below(100) : 60 + random_.below(40);
   std::optional<Target> target;
   if (what >= 92) {
@@ -163,6 +168,7 @@ Clients::Start Clients::draw_start() {
     options.run_id = fmt::format("id-{}", random_.below(3));
     draw_policies(options);
   }
+  if (kind->name == "mailbox" && random_.one_in(2)) options.token = fmt::format("box-{}", n % 3);
   if (random_.one_in(8)) options.delay = Millis{random_.below(5000)};
   if (random_.one_in(8)) options.deadline = seconds(1 + random_.below(30));
   if (random_.one_in(8)) options.attributes = {{"from", "client"}};
@@ -253,6 +259,44 @@ void Clients::wake(engine::Loop& loop, TimePoint now, const Target& target) {
   };
   loop.wake(target.workspace, target.id, {.expected_version = expected},
             reply<int>("wake " + target.id, then), now);
+}
+
+void Clients::deliver(engine::Loop& loop, TimePoint now) {
+  store::Deliver deliver{.workspace = workspaces[random_.one_in(6) ? 1 : 0],
+                         .token = random_.one_in(3) ? fmt::format("new-{}", random_.below(2))
+                                                    : fmt::format("box-{}", random_.below(3))};
+  if (!resumes_.empty() && random_.one_in(4)) {
+    deliver = resumes_[random_.below(resumes_.size())];  // somebody who got no answer
+  } else {
+    deliver.payload = std::to_string(++payloads_);
+    if (random_.one_in(2)) {
+      deliver.resume_id = "resume-" + deliver.payload;
+      deliver.fingerprint = deliver.payload;
+      resumes_.push_back(deliver);
+    }
+  }
+  const std::int64_t payload = std::stoll(deliver.payload);
+  const std::string name = fmt::format("resume {} with {}", deliver.token, payload);
+  loop.deliver(std::move(deliver),
+               reply<engine::DeliverReply>(
+                   name, [this, payload](const auto&) { checks_.payload_accepted(payload); }),
+               now);
+}
+
+void Clients::resume_or_start(engine::Loop& loop, TimePoint now) {
+  const int n = static_cast<int>(random_.below(6));
+  const std::string workspace = workspaces[random_.one_in(6) ? 1 : 0];
+  const std::int64_t payload = ++payloads_;
+  store::Deliver deliver{.workspace = workspace,
+                         .token = fmt::format("box-{}", n % 3),
+                         .payload = std::to_string(payload)};
+  engine::StartInput input{workspace, "mailbox", fmt::format("[{}]", n), {}, {}};
+  const std::string name = fmt::format("resume or start {} with {}", deliver.token, payload);
+  loop.resume_or_start(
+      std::move(deliver), std::move(input),
+      reply<engine::DeliverReply>(
+          name, [this, payload](const auto&) { checks_.payload_accepted(payload); }),
+      now);
 }
 
 void Clients::watch(engine::Loop& loop, const Target& target) {

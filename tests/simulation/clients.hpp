@@ -53,6 +53,8 @@ class Clients {
   void fork(engine::Loop& loop, TimePoint now, const Target& target);
   void wake(engine::Loop& loop, TimePoint now, const Target& target);
   void watch(engine::Loop& loop, const Target& target);
+  void deliver(engine::Loop& loop, TimePoint now);
+  void resume_or_start(engine::Loop& loop, TimePoint now);
 
   Start draw_start();
   void draw_policies(StartOptions& options);
@@ -75,6 +77,8 @@ class Clients {
   bool with_poison_;
   Trace trace_;
   std::vector<Start> starts_;
+  std::vector<store::Deliver> resumes_;  ///< with a resume id: may be sent again
+  std::int64_t payloads_ = 0;
   std::map<std::uint64_t, std::string> open_;
   std::uint64_t calls_ = 0;
   std::uint64_t answered_ = 0;

@@ -59,7 +59,8 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
 void Clients::check_attached(const Start& start, const Known& run) {
   const StartOptions& options = start.options;
   if (checks_.is_news(run.made_in) && options.run_id) return;  // another one that has the id since
-  const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input;
+  const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input ||
+                          run.row.workflow == "renewing";
   if (run.row.workflow != start.workflow || !same_input) {
     checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(),
                                     start.workflow, start.input, run.row.workflow, run.row.input));
@@ -80,7 +81,7 @@ void Clients::check_refused(const std::string& call, const engine::Refusal& refu
   constexpr std::array known{"STORE_UNAVAILABLE", "IDEMPOTENCY_CONFLICT", "RUN_ACTIVE",
                              "RUN_FINISHED",      "RUN_NOT_FOUND",        "RUN_NOT_ACTIVE",
                              "CONCURRENCY_ERROR", "VALIDATION_ERROR",     "WORKFLOW_NOT_FOUND",
-                             "ENGINE_STOPPED"};
+                             "ENGINE_STOPPED",    "HOOK_CONFLICT",        "HOOK_NOT_FOUND"};
   if (std::ranges::find(known, refusal.code) == known.end()) {
     checks_.fail("S6",
                  fmt::format("{} was refused with {}: {}", call, refusal.code, refusal.message));

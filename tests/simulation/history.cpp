@@ -56,6 +56,14 @@ std::optional<Violation> History::append(journal::Seq seq, TimePoint at, const s
   }
   auto wrong = note_requests(*entry);
   note(*entry);
+  if (state_.continued) {
+    // What follows has nothing of what was before.
+    state_ = {};
+    state_.next = entries_.size();
+    steps_.clear();
+    generation_begins_ = entries_.size();
+    awaits_continuation_ = true;
+  }
   last_ = *std::move(entry);
   return wrong;
 }
@@ -220,8 +228,8 @@ void History::note(const Entry& entry) {
 /// A `reopened` entry takes back parts of older ones: folds all of it anew. What the void end asked for never began and
 /// may be asked for again.
 void History::rebuild(journal::Seq void_end) {
-  const auto records = journal::read_journal(entries_);
-  state_ = journal::fold(*records);
+  const auto records = journal::read_journal(std::span(entries_).subspan(generation_begins_));
+  state_ = journal::fold(*records, generation_begins_);
   if (void_end + 1 >= records->size()) return;
   for (const journal::Request& request : (*records)[void_end].entry.requests) {
     if (request.kind == RequestKind::step) steps_.erase(request.op);

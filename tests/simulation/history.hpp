@@ -56,6 +56,8 @@ class History {
 
   bool is_fork() const { return forked_; }
 
+  bool is_first_generation() const { return generation_begins_ == 0; }
+
   /// Where an operator ended sleeps, and how many.
   const std::map<journal::Seq, int>& woken() const { return woken_; }
 
@@ -72,6 +74,7 @@ class History {
   void rebuild(journal::Seq void_end);
 
   std::vector<std::string> entries_;
+  std::size_t generation_begins_ = 0;  ///< at this entry
   journal::RunState state_;
   journal::Entry last_;
   std::map<std::string, Step> steps_;

@@ -129,6 +129,14 @@ const std::array
                        return is_or_excused(output, family_result(n), evidence.other_failed);
                      }},
                     {"patient", 5, add<&Wf::patient>, judge_patient},
+                    {"mailbox", 8, add<&Wf::mailbox>,
+                     [](int, Output output, const Evidence&) {
+                       return std::string(output.empty() ? "it returned nothing" : "");
+                     }},
+                    {"renewing", 5, add<&Wf::renewing>,
+                     [](int n, Output output, const Evidence&) {
+                       return is_or_excused(output, n, true);
+                     }},
                     {"poison", 1, add<&Wf::poison>,
                      [](int n, Output output, const Evidence&) { return is(output, n); },
                      /*may_fail=*/false,

@@ -59,7 +59,9 @@ Mirror::Mirror(std::shared_ptr<store::sqlite::Database> database)
                  " + (SELECT count(*) FROM semel_inbox WHERE run = ?1)"
                  " + (SELECT count(*) FROM semel_waiter WHERE run = ?1 OR target = ?1)"
                  " + (SELECT count(*) FROM semel_attribute WHERE run = ?1)"
-                 " + (SELECT count(*) FROM semel_progress WHERE run = ?1)") {
+                 " + (SELECT count(*) FROM semel_progress WHERE run = ?1)"
+                 " + (SELECT count(*) FROM semel_hook WHERE run = ?1)"
+                 " + (SELECT count(*) FROM semel_payload WHERE run = ?1)") {
   sqlite3_update_hook(database_.handle(), &Mirror::touched, this);
 }
 

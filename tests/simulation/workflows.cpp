@@ -210,6 +210,35 @@ Workflow<int> Workflows::patient(std::string id, int n) {
   co_return std::get<0>(other).ok() ? n : -1;
 }
 
+// ---------------------------------------------------------------------------------------------- talked to
+
+Workflow<int> Workflows::mailbox(int n) {
+  const std::string token = "box-" + std::to_string(n % 3);
+  int read = 0;
+  {
+    auto letters = hook<int>(token);
+    if (co_await letters.conflict()) co_return -1;
+    for (int i = 0; i < 4 && read < 3; ++i) {
+      if (co_await letters.next(std::chrono::seconds{2})) ++read;
+    }
+    if (n % 2 == 0) co_return read;
+  }
+  auto again = hook<int>(token);
+  if (co_await again.conflict()) co_return read;
+  while (co_await again.try_next()) ++read;
+  while (!co_await again.close()) co_await again;
+  co_return read;
+}
+
+Workflow<int> Workflows::renewing(int n) {
+  auto letters = hook<int>("new-" + std::to_string(n % 2));
+  if (co_await letters.conflict()) co_return -1;
+  auto dropped = co_await begin(sleep(std::chrono::minutes{1}));
+  co_await race(letters, sleep(std::chrono::seconds{2}));
+  if (n < 20) co_await continue_as_new(n + 10);
+  co_return n;
+}
+
 Workflow<int> Workflows::poison(int n) {
   const auto body = [this](const StepContext& context) { return outside_.poison(context); };
   co_await step("poison", body);

@@ -38,6 +38,10 @@ class Workflows {
   Workflow<int> family(int n);                   ///< keyed children, grandchildren, one that fails
   Workflow<int> patient(std::string id, int n);  ///< waits for a run somebody else started
 
+  // Talked to.
+  Workflow<int> mailbox(int n);   ///< a hook: awaited with a time, released, taken again
+  Workflow<int> renewing(int n);  ///< goes on as new, keeping its token
+
   // Trouble by design.
   Workflow<int> poison(int n);    ///< kills its process
   Workflow<int> drifting(int n);  ///< depends on which program is deployed
