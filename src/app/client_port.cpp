@@ -108,8 +108,8 @@ engine::StartInput WorkspaceClient::start_input(detail::StartSpec spec) {
 std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
   engine::StartInput input = start_input(std::move(spec));
   auto started = call<engine::StartReply>(
-      *driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, auto reply) {
-        loop.start(input, std::move(reply), now);
+      *driver_, {}, [input = std::move(input)](Loop& loop, TimePoint now, const auto& reply) {
+        loop.start(input, reply, now);
       });
   return {std::move(started.id), started.created};
 }
@@ -163,11 +163,10 @@ store::Deliver WorkspaceClient::delivery(const std::string& token, std::string p
 
 Resumed WorkspaceClient::resume(const std::string& token, std::string payload,
                                 const ResumeOptions& options) {
-  auto reply = call<engine::DeliverReply>(*driver_, {},
-                                          [deliver = delivery(token, std::move(payload), options)](
-                                              Loop& loop, TimePoint now, auto answer) {
-                                            loop.deliver(deliver, std::move(answer), now);
-                                          });
+  auto reply = call<engine::DeliverReply>(
+      *driver_, {},
+      [deliver = delivery(token, std::move(payload), options)](
+          Loop& loop, TimePoint now, const auto& answer) { loop.deliver(deliver, answer, now); });
   return {std::move(reply.run_id), std::move(reply.hook_id)};
 }
 
@@ -183,8 +182,8 @@ std::pair<std::string, bool> WorkspaceClient::resume_or_start(
   auto reply = call<engine::DeliverReply>(
       *driver_, {},
       [deliver = delivery(token, std::move(payload), options),
-       input = start_input(std::move(spec))](Loop& loop, TimePoint now, auto answer) {
-        loop.resume_or_start(deliver, input, std::move(answer), now);
+       input = start_input(std::move(spec))](Loop& loop, TimePoint now, const auto& answer) {
+        loop.resume_or_start(deliver, input, answer, now);
       });
   return {std::move(reply.run_id), reply.started};
 }
@@ -282,7 +281,7 @@ std::vector<std::string> WorkspaceClient::stream(const std::string& id, const st
 detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis> limit) {
   return call<detail::RunEnd>(
       *driver_, {limit, true},
-      [workspace = workspace_, id](Loop& loop, TimePoint, auto reply, const auto& caller) {
+      [workspace = workspace_, id](Loop& loop, TimePoint, const auto& reply, const auto& caller) {
         loop.watch(workspace, id, reply, 0, caller);
       });
 }
@@ -315,15 +314,17 @@ void WorkspaceClient::cancel(const std::string& id, const CancelOptions& options
   if (options.grace && *options.grace < Millis{0})
     throw Error("VALIDATION_ERROR", "/grace: must not be negative");
   call<std::monostate>(
-      *driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
-        loop.cancel(workspace, id, options, std::move(reply), now);
+      *driver_, {},
+      [workspace = workspace_, id, options](Loop& loop, TimePoint now, const auto& reply) {
+        loop.cancel(workspace, id, options, reply, now);
       });
 }
 
 void WorkspaceClient::retry(const std::string& id, const RunOptions& options) {
   call<std::monostate>(
-      *driver_, {}, [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
-        loop.retry(workspace, id, options, std::move(reply), now);
+      *driver_, {},
+      [workspace = workspace_, id, options](Loop& loop, TimePoint now, const auto& reply) {
+        loop.retry(workspace, id, options, reply, now);
       });
 }
 
@@ -331,16 +332,17 @@ std::string WorkspaceClient::fork(const std::string& id, std::uint64_t seq,
                                   const RunOptions& options) {
   return call<std::string>(
       *driver_, {},
-      [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, auto reply) {
-        loop.fork(workspace, id, seq, options, std::move(reply), now);
+      [workspace = workspace_, id, seq, options](Loop& loop, TimePoint now, const auto& reply) {
+        loop.fork(workspace, id, seq, options, reply, now);
       });
 }
 
 int WorkspaceClient::wake(const std::string& id, const RunOptions& options) {
-  return call<int>(*driver_, {},
-                   [workspace = workspace_, id, options](Loop& loop, TimePoint now, auto reply) {
-                     loop.wake(workspace, id, options, std::move(reply), now);
-                   });
+  return call<int>(
+      *driver_, {},
+      [workspace = workspace_, id, options](Loop& loop, TimePoint now, const auto& reply) {
+        loop.wake(workspace, id, options, reply, now);
+      });
 }
 
 }  // namespace semel::app
