@@ -131,18 +131,17 @@ void Loop::step_finished(RunKey key, const std::string& name, std::uint32_t atte
   const RunPtr run = live(key);
   const std::string op = body_op(name);
   const bool is_old = body.run->generation != (run ? run->generation : body.run->generation);
-  if (is_old || body.superseded || (run && body.next_waits)) {
-    // It timed out, or its run went on as new, or failed and was retried meanwhile.
-    ++counters_.late_results;
-    if (run && body.next_waits && !is_old)
-      when_ready(run, [this, run, op] { begin_attempt(run, op); });
-  } else if (run && run->frame) {
+  // It timed out, or its run went on as new, or failed and was retried meanwhile.
+  const bool is_late = is_old || body.superseded || (run && body.next_waits);
+  if (!is_late && run && run->frame) {
     attempt_over(run, op, attempt, std::move(outcome));
-  } else if (run || uncounted_.contains(key)) {
+  } else if (!is_late && (run || uncounted_.contains(key))) {
     // It is being read anew, or the whole store is: the run will be back, and this is its result.
     held_.push_back({key, name, attempt, std::move(outcome)});
   } else {
     ++counters_.late_results;
+    if (run && body.next_waits && !is_old)
+      when_ready(run, [this, run, op] { begin_attempt(run, op); });
   }
   if (run) {
     release_left_hooks(run);
