@@ -1,5 +1,7 @@
 #include "tests/simulation/hook_checks.hpp"
 
+#include <semel/value.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +29,7 @@ void HookChecks::accepted(std::int64_t payload) {
 std::optional<Violation> HookChecks::after_commit(const std::vector<NewEntry>& entries, bool gone) {
   commits_since_gone_ = gone ? 0 : commits_since_gone_ + 1;
   if (auto wrong = check_owners()) return wrong;
+  if (auto wrong = check_conflicts(entries)) return wrong;
   std::set<std::int64_t> waits;
   {
     store::sqlite::Rows rows = waiting_.select();
@@ -57,6 +60,21 @@ std::optional<Violation> HookChecks::check_owners() {
   }
   store::sqlite::Rows rows = homeless_.select();
   if (rows.next()) return Violation{"S7", fmt::format("payload {} has no hook", rows.text(0))};
+  return std::nullopt;
+}
+
+/// No simulated workflow has two hooks with one token: none is in its own way.
+std::optional<Violation> HookChecks::check_conflicts(const std::vector<NewEntry>& entries) {
+  for (const NewEntry& entry : entries) {
+    const auto decoded = journal::decode(entry.bytes);
+    if (!decoded || decoded->arrival.kind != ArrivalKind::outcome) continue;
+    const auto& failure = decoded->arrival.failure;
+    if (!failure || failure->code != "HOOK_CONFLICT" || failure->details.empty()) continue;
+    const auto owner = value::decode<std::string>(failure->details, value::Mode::journal);
+    store::sqlite::Rows rows = id_.select(entry.run);
+    if (rows.next() && rows.text(0) == owner)
+      return Violation{"S8", fmt::format("run {} is in conflict with itself", owner)};
+  }
   return std::nullopt;
 }
 

@@ -32,6 +32,7 @@ class HookChecks {
 
  private:
   std::optional<Violation> check_owners();
+  std::optional<Violation> check_conflicts(const std::vector<NewEntry>& entries);
   std::optional<Violation> check_reading(const std::vector<NewEntry>& entries);
 
   std::shared_ptr<store::sqlite::Database> connection_;
@@ -47,6 +48,7 @@ class HookChecks {
       database_,
       "SELECT p.value FROM semel_payload p WHERE NOT EXISTS"
       " (SELECT 1 FROM semel_hook h WHERE h.hook = p.hook AND h.run = p.run)"};
+  store::sqlite::Statement id_{database_, "SELECT id FROM semel_run WHERE run = ?1"};
   store::sqlite::Statement waiting_{database_, "SELECT value FROM semel_payload"};
 
   std::set<std::int64_t> accepted_;

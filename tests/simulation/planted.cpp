@@ -1,5 +1,6 @@
 #include "tests/simulation/planted.hpp"
 
+#include "tests/simulation/broken_hooks.hpp"
 #include "tests/simulation/broken_stores.hpp"
 
 #include <array>
@@ -117,6 +118,11 @@ const std::array bugs = std::to_array<Planted>({
     {"has a clock that is ahead", make<FastClock>, "S10"},
     {"runs a body twice", make<RunsBodiesTwice>, "S3"},
     {"runs a recorded step again", make<RunsRecordedStepsAgain>, "S3"},
+    {"looks a token up before it registers", make<InStore<LooksTokensUp>>, "S8"},
+    {"acknowledges a payload before the commit", make<InStore<AcknowledgesPayloadsEarly>>, "S7"},
+    {"frees tokens behind the end of their run", make<InStore<FreesTokensLater>>, "S8"},
+    {"delivers to an awaiter that is gone", make<InStore<DeliversToTheDead>>, "S7"},
+    {"takes a run's own token for another's", make<InStore<ConflictsWithItself>>, "S8"},
     {"miscounts the attempts of results", make<MiscountsResults>, "S4 L6"},
 });
 
