@@ -316,7 +316,7 @@ std::string function_identity(F function) {
   std::string identity = typeid(F).name();
   if constexpr (std::is_pointer_v<F> || std::is_member_pointer_v<F>) {
     std::array<char, sizeof(F)> bytes;
-    std::memcpy(bytes.data(), &function, sizeof(F));
+    std::memcpy(bytes.data(), static_cast<const void*>(&function), sizeof(F));
     identity.push_back(':');
     identity.append(bytes.data(), bytes.size());
   }
