@@ -282,7 +282,7 @@ bool Frame::ask(Request& request) {
 
 void Frame::attach(const std::string& op, detail::Leaf& leaf,
                    std::unique_ptr<detail::StepSpec> step) {
-  attachments_.push_back({op, &leaf, std::move(step), {}});
+  attachments_.push_back({op, &leaf, std::move(step), std::nullopt});
 }
 
 void Frame::settle(const std::string& op, detail::Settlement settlement) {

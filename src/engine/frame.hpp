@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/random.hpp"
+#include "base/rare.hpp"
 #include "engine/registry.hpp"
 #include "journal/state.hpp"
 
@@ -67,7 +68,7 @@ class Frame final : public detail::Frame {
 
   bool is_replaying() const { return replaying_; }
 
-  const std::optional<Divergence>& divergence() const { return divergence_; }
+  const base::Rare<Divergence>& divergence() const { return divergence_; }
 
   /// What `ask_step` was given, for as long as the step is pending. Null after an eviction and before replay got there.
   const detail::StepSpec* step(std::string_view op) const;
@@ -87,7 +88,7 @@ class Frame final : public detail::Frame {
     std::string op;
     detail::Leaf* leaf = nullptr;
     std::unique_ptr<detail::StepSpec> step;
-    std::string hook;  ///< the op of the hook whose next payload it waits for
+    base::Rare<std::string> hook;  ///< the op of the hook whose next payload it waits for
   };
 
   struct Hook {
@@ -157,7 +158,7 @@ class Frame final : public detail::Frame {
   std::vector<std::string> released_;   ///< recorded and not met on replay yet
   std::vector<journal::Request> late_;  ///< releases met on replay that were not recorded
   const detail::WorkflowType* type_ = nullptr;
-  std::optional<std::string> continue_with_;
+  base::Rare<std::string> continue_with_;
   std::vector<std::unique_ptr<detail::Kept>> unwatched_;
   std::vector<std::unique_ptr<detail::Kept>> buried_;
   std::vector<journal::Request> asked_;
@@ -171,7 +172,7 @@ class Frame final : public detail::Frame {
   bool ended_ = false;
   bool cancelling_ = false;
   bool closing_ = false;  ///< being destroyed: nothing is asked for any more
-  std::optional<Divergence> divergence_;
+  base::Rare<Divergence> divergence_;
 };
 
 /// True on a thread that is inside a workflow's own code: engine calls are refused there.

@@ -79,7 +79,7 @@ void Frame::forget_hook(detail::HookLeaf& leaf) noexcept {
 void Frame::settle_awaits(const std::string& hook, const journal::Failure& failure) {
   std::vector<std::string> waiting;
   for (const Attachment& attachment : attachments_) {
-    if (attachment.hook == hook) waiting.push_back(attachment.op);
+    if (attachment.hook && *attachment.hook == hook) waiting.push_back(attachment.op);
   }
   for (const std::string& op : waiting) settle(op, {{}, &failure});
 }

@@ -1,6 +1,7 @@
 // A run in memory: its folded state, its coroutines, and what is under way for it.
 #pragma once
 
+#include "base/rare.hpp"
 #include "engine/frame.hpp"
 #include "journal/state.hpp"
 #include "store/store.hpp"
@@ -16,6 +17,12 @@
 #include <vector>
 
 namespace semel::engine {
+
+/// What it takes to begin a run's replay.
+struct Replayable {
+  std::string input;
+  std::vector<std::string> entries;
+};
 
 struct LiveRun {
   store::RunKey key = 0;
@@ -41,8 +48,7 @@ struct LiveRun {
   std::size_t charged_bytes = 0;
   std::list<LiveRun*>::iterator idle_position;
   bool is_idle = false;
-  std::vector<std::string> entries;  ///< kept only where every suspension is checked by a replay
-  std::string input;                 ///< likewise
+  base::Rare<Replayable> replayable;  ///< kept only where every suspension is checked by a replay
 };
 
 /// A step attempt to run. Always handed out after the commit that asked for it.

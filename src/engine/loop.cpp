@@ -267,9 +267,9 @@ void Loop::evict_over_budget() {
 
 /// In tests: what a crash right now would bring back must be what is here.
 void Loop::check_by_replay(const RunPtr& run) {
-  const auto records = journal::read_journal(run->entries);
+  const auto records = journal::read_journal(run->replayable->entries);
   SEMEL_ASSERT(records.has_value());
-  auto again = replay(new_frame(), *run->type, run->input, *records, now_);
+  auto again = replay(new_frame(), *run->type, run->replayable->input, *records, now_);
   const auto* diverged = std::get_if<Divergence>(&again);
   const bool asks_more = diverged == nullptr && !std::get<Replayed>(again).fresh.empty();
   if (diverged == nullptr && !asks_more) return;

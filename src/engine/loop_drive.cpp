@@ -127,7 +127,7 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   advance.changes.inbox_consumed = std::move(extra.consumed);
   advance.changes.payloads_consumed = std::move(extra.payloads);
   advance.entries.push_back(journal::encode(entry));
-  if (options_.check_replay) run->entries.push_back(advance.entries.back());
+  if (run->replayable) run->replayable->entries.push_back(advance.entries.back());
   run->blocked = asks_store(advance.changes);
   ++run->uncommitted;
   // No longer at rest: evicted now, it would not hear that its entry is durable.
@@ -294,7 +294,7 @@ void Loop::apply_outcomes(const RunPtr& run, const std::vector<std::string>& out
   for (const std::string& bytes : outcomes) {
     auto outcome = journal::decode(bytes);
     SEMEL_ASSERT(outcome.has_value());
-    if (options_.check_replay) run->entries.push_back(bytes);
+    if (run->replayable) run->replayable->entries.push_back(bytes);
     run->frame->deliver(outcome->arrival, run->state, now_);
     const Operation* operation = run->state.find(outcome->arrival.op);
     const bool goes_on =
@@ -527,8 +527,7 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     command.changes = apply_entry(*run, entry, run->frame->take_children());
     command.first_entry = journal::encode(entry);
     if (options_.check_replay) {
-      run->entries.push_back(command.first_entry);
-      run->input = command.run.input;
+      run->replayable = Replayable{command.run.input, {command.first_entry}};
     }
     run->blocked = asks_store(command.changes);
     run->uncommitted = 1;

@@ -138,8 +138,7 @@ void Loop::activate(store::RunLoaded stored) {
   run.progress = std::move(stored.progress);
   run.state = journal::fold(loaded->records, run.first_seq);
   if (options_.check_replay) {
-    run.entries = stored.entries;
-    run.input = stored.run.input;
+    run.replayable = Replayable{stored.run.input, stored.entries};
   }
   loaded->stored = std::move(stored);
   live_.emplace(key, loaded->run);
