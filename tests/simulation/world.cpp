@@ -253,7 +253,10 @@ void World::calm_down() {
 
 /// An operator tries again what was no fault of its own.
 bool World::operate() {
-  if (!clients_.open().empty()) return false;
+  // Whoever waits for a run may wait for one that only the operator can bring on.
+  const bool is_busy = std::ranges::any_of(
+      clients_.open(), [](const auto& call) { return !call.second.starts_with("watch "); });
+  if (is_busy) return false;
   for (const auto& [key, run] : checks_.runs()) {
     const bool is_stuck = run.row.status == Status::dead || run.row.status == Status::diverged;
     if (!is_stuck || run.row.workflow == "poison") continue;
