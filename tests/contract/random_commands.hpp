@@ -29,6 +29,9 @@ class RandomCommands {
   CancelRun cancel();
   Deliver deliver();
   ResumeOrStart resume_or_start();
+  Command about_reservation();
+  ReservationId pick_reservation();
+  Fence pick_fence(const ReservationId& id);
   HookClaim make_claim(const std::string& op);
   HookChange make_hook_change();
   std::string pick_shape();

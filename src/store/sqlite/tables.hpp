@@ -4,6 +4,7 @@
 #include "base/shape.hpp"
 #include "store/sqlite/hook_table.hpp"
 #include "store/sqlite/journal_table.hpp"
+#include "store/sqlite/reservation_table.hpp"
 #include "store/sqlite/run_table.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "store/sqlite/wakeups.hpp"
@@ -12,18 +13,24 @@ namespace semel::store::sqlite {
 
 struct Tables {
   explicit Tables(Database& database)
-      : runs(database), journal(database), wakeups(database), hooks(database) {}
+      : runs(database),
+        journal(database),
+        wakeups(database),
+        hooks(database),
+        reservations(database) {}
 
   /// After a transaction that was rolled back: what it wrote is not there.
   void forget() {
     runs.forget_workspaces();
     journal.forget_ends();
+    reservations.forget_fences();
   }
 
   RunTable runs;
   JournalTable journal;
   Wakeups wakeups;
   HookTable hooks;
+  ReservationTable reservations;
   base::ShapeChecker shapes;
   SqliteCounters counters;
 };
