@@ -13,6 +13,8 @@
 
 namespace semel {
 
+class IdempotencyStore;
+
 namespace detail {
 
 struct StartSpec {
@@ -218,6 +220,10 @@ class Engine : public Client {
 
   /// Waits for the step bodies under way, writes their results and leaves the store in order. Idempotent.
   void stop();
+
+  /// For `run_idempotently` (semel/idempotency.hpp): keys of the workspace "default", in this engine's store, in the same
+  /// commits as its runs.
+  IdempotencyStore& idempotency();
 
   /// A client of another workspace; made when first asked for, lives as long as the engine.
   Client& workspace(const std::string& name);

@@ -31,13 +31,6 @@ constexpr std::size_t journal_page = 1000;
   throw Error(refusal.code, refusal.message);
 }
 
-void refuse_inside_workflow() {
-  if (!engine::inside_workflow()) return;
-  throw Error("CALL_INSIDE_WORKFLOW",
-              "a workflow's own code must not call the engine: it is replayed. Use child, spawn or "
-              "result_of, or do it in a step");
-}
-
 /// Posts to the loop and waits for the answer.
 template <class T, class F>
 T call(engine::Driver& driver, const engine::Patience& patience, F ask) {
@@ -81,6 +74,13 @@ T value_or_throw(base::Result<T> result) {
 }
 
 }  // namespace
+
+void refuse_inside_workflow() {
+  if (!engine::inside_workflow()) return;
+  throw Error("CALL_INSIDE_WORKFLOW",
+              "a workflow's own code must not call the engine: it is replayed. Use child, spawn or "
+              "result_of, or do it in a step");
+}
 
 engine::StartInput WorkspaceClient::start_input(detail::StartSpec spec) {
   refuse_inside_workflow();

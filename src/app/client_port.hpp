@@ -12,6 +12,9 @@
 
 namespace semel::app {
 
+/// Throws CALL_INSIDE_WORKFLOW from a workflow's own code.
+void refuse_inside_workflow();
+
 class WorkspaceClient final : public detail::ClientPort {
  public:
   WorkspaceClient(std::shared_ptr<const engine::Registry> registry,

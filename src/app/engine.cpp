@@ -52,7 +52,8 @@ engine::LoopOptions loop_options(const EngineOptions& options) {
 std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
                                                   const EngineOptions& options) {
   return std::make_unique<detail::EngineCore>(
-      options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+      options.limits, true,
+      [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop = loop_options(options);
         driver.step_threads = options.step_threads;
@@ -66,7 +67,8 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
 
 std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
   return std::make_unique<detail::EngineCore>(
-      options.limits, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+      options.limits, false,
+      [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::LoopOptions loop = loop_options(options);
         loop.check_replay = true;
         loop.sweep_every =
@@ -127,6 +129,8 @@ void Engine::start_workers() { core_->driver().start_workers(); }
 
 void Engine::stop() { core_->driver().stop(); }
 
+IdempotencyStore& Engine::idempotency() { return core_->idempotency(); }
+
 Client& Engine::workspace(const std::string& name) { return core_->client(name); }
 
 namespace testing {
@@ -139,7 +143,10 @@ void Engine::advance_by(std::chrono::nanoseconds duration) {
   inline_driver(core()).advance(duration);
 }
 
-void Engine::crash() { inline_driver(core()).crash(); }
+void Engine::crash() {
+  inline_driver(core()).crash();
+  core().idempotency().kernel().forget_memory();
+}
 
 TimePoint Engine::now() const { return inline_driver(const_cast<Engine*>(this)->core()).now(); }
 

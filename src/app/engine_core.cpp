@@ -2,14 +2,22 @@
 
 namespace semel::detail {
 
-EngineCore::EngineCore(Limits limits, const MakeDriver& make_driver) : limits_(limits) {
+EngineCore::EngineCore(Limits limits, bool has_timers, const MakeDriver& make_driver)
+    : limits_(limits) {
   driver_ = make_driver(*registry_, [this](const std::string& workspace,
                                            const std::string& step_id) {
     return std::make_shared<Client>(std::make_shared<app::StepClient>(port(workspace), step_id));
   });
+  kernel_ = idempotency::Kernel::make(
+      std::make_shared<app::EnginePort>(driver_),
+      {.answer_bytes_max = limits.payload_bytes_max, .has_timers = has_timers});
+  reservations_ = std::make_unique<app::WorkspaceReservations>(kernel_, "default");
 }
 
-EngineCore::~EngineCore() { driver_->stop(); }
+EngineCore::~EngineCore() {
+  driver_->stop();
+  kernel_->dismiss_waiters();
+}
 
 void EngineCore::add(WorkflowType type) {
   const std::string name = type.name;

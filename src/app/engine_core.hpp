@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/client_port.hpp"
+#include "app/idempotency_port.hpp"
 #include "engine/driver.hpp"
 #include "engine/registry.hpp"
 
@@ -17,7 +18,8 @@ class EngineCore {
   using MakeDriver = std::function<std::unique_ptr<engine::Driver>(const engine::Registry&,
                                                                    engine::StepClientFactory)>;
 
-  EngineCore(Limits limits, const MakeDriver& make_driver);
+  /// `has_timers`: leases are renewed and duplicates may wait; not where the clock moves when told to.
+  EngineCore(Limits limits, bool has_timers, const MakeDriver& make_driver);
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
   ~EngineCore();
@@ -28,6 +30,8 @@ class EngineCore {
 
   engine::Driver& driver() { return *driver_; }
 
+  IdempotencyStore& idempotency() { return *reservations_; }
+
  private:
   std::shared_ptr<engine::Registry> registry_ = std::make_shared<engine::Registry>();
   Limits limits_;
@@ -35,6 +39,8 @@ class EngineCore {
   std::map<std::string, std::shared_ptr<ClientPort>> ports_;
   std::map<std::string, std::unique_ptr<Client>> clients_;
   std::shared_ptr<engine::Driver> driver_;
+  std::shared_ptr<idempotency::Kernel> kernel_;
+  std::unique_ptr<IdempotencyStore> reservations_;
 };
 
 }  // namespace semel::detail

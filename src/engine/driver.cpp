@@ -1,10 +1,14 @@
 #include "engine/driver.hpp"
 
+#include "idempotency/owner.hpp"
+
 #include <semel/step.hpp>
 
 namespace semel::engine {
 
 namespace {
+
+const std::string no_step;
 
 class BodyHost final : public detail::StepHost {
  public:
@@ -77,6 +81,8 @@ void feed(Loop& loop, Input& input, TimePoint now) {
     loop.step_finished(finished->run, finished->op, finished->attempt, std::move(finished->outcome),
                        now);
   } else {
+    // It may be a Task that goes on, inside a call that another step waits for.
+    const idempotency::StepScope nobody{no_step};
     std::get<Call>(input)(loop, now);
   }
 }
@@ -85,6 +91,7 @@ void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients)
   StepContext context = context_of(job, driver, clients);
   StepOutcome outcome;
   try {
+    const idempotency::StepScope scope{context.id};
     outcome.value = job.body->run(context);
   } catch (...) {
     outcome = outcome_of(std::current_exception());
@@ -96,6 +103,8 @@ void run_blocking(StepJob job, Driver& driver, const StepClientFactory& clients)
 
 void run_task(StepJob job, Driver& driver, const StepClientFactory& clients) {
   StepContext context = context_of(job, driver, clients);
+  const std::string id = context.id;
+  const idempotency::StepScope until_it_waits{id};
   run_detached(std::move(job), driver, std::move(context));
 }
 

@@ -60,6 +60,9 @@ class Driver {
   virtual void start_workers() = 0;
   virtual void stop() = 0;
 
+  /// By the clock that it passes to the loop; from any thread.
+  virtual TimePoint now() const = 0;
+
   /// What is committed, from any thread.
   virtual std::shared_ptr<store::Reader> reader() = 0;
 };

@@ -34,7 +34,7 @@ class InlineDriver final : public Driver, Host {
   /// Memory is lost, what was committed is not; the next call goes on from there.
   void crash();
 
-  TimePoint now() const { return clock_.now(); }
+  TimePoint now() const override { return clock_.now(); }
 
  private:
   void open();

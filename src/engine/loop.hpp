@@ -182,6 +182,10 @@ class Loop {
             const Reply<std::string>& reply, TimePoint now);
   void wake(std::string workspace, const std::string& id, RunOptions options, Reply<int> reply,
             TimePoint now);
+  /// A command about a reservation, at this time, in the same batch as everything else. `reply` is called from inside the
+  /// loop.
+  void reservation(store::Command command,
+                   const std::function<void(base::Result<store::Answer>)>& reply, TimePoint now);
   /// Answers once the run is over, dead or diverged. `key` is a hint. Where `caller` is given and gone, nobody waits for
   /// the answer any more.
   void watch(std::string workspace, const std::string& id, const Reply<detail::RunEnd>& reply,

@@ -33,6 +33,8 @@ class ThreadedDriver final : public Driver, Host {
   void stop() override;
   std::shared_ptr<store::Reader> reader() override;
 
+  TimePoint now() const override { return clock_.now(); }
+
   /// Counters of the loop, read on its own thread.
   LoopCounters counters();
 
@@ -59,8 +61,6 @@ class ThreadedDriver final : public Driver, Host {
   void reopen_store();
   void run_step(StepJob job) override;
   void report(std::string_view message) override;
-
-  TimePoint now() const { return clock_.now(); }
 
   base::SystemClock clock_;
   base::SystemRandom random_;

@@ -1,0 +1,53 @@
+#include "app/idempotency_port.hpp"
+
+#include "app/client_port.hpp"
+
+#include <optional>
+
+namespace semel::app {
+
+using engine::Loop;
+using store::Answer;
+
+void EnginePort::execute(store::Command command, Reply reply) {
+  refuse_inside_workflow();
+  const bool posted =
+      driver_->post([command = std::move(command), reply](Loop& loop, TimePoint now) mutable {
+        loop.reservation(std::move(command), reply, now);
+      });
+  if (!posted) reply(base::Fault{base::Errc::refused, "the engine has stopped"});
+}
+
+base::Result<Answer> EnginePort::call(store::Command command) {
+  refuse_inside_workflow();
+
+  struct State {
+    engine::Waiting waiting;
+    std::optional<base::Result<Answer>> answer;
+  };
+
+  // Shared: a caller that was refused to wait is gone when the answer comes.
+  const auto state = std::make_shared<State>();
+  const bool posted =
+      driver_->post([command = std::move(command), state](Loop& loop, TimePoint now) mutable {
+        loop.reservation(
+            std::move(command),
+            [state](base::Result<Answer> answer) {
+              state->answer = std::move(answer);
+              state->waiting.finish();
+            },
+            now);
+      });
+  if (!posted) throw Error("ENGINE_STOPPED", "the engine has stopped");
+  if (!driver_->wait(state->waiting, {}))
+    return base::Fault{base::Errc::unavailable, "no answer from the store"};
+  return *std::move(state->answer);
+}
+
+void EnginePort::go_on(std::function<void()> action) {
+  const auto shared = std::make_shared<std::function<void()>>(std::move(action));
+  // Once the loop has stopped there is no inside of it.
+  if (!driver_->post([shared](Loop&, TimePoint) { (*shared)(); })) (*shared)();
+}
+
+}  // namespace semel::app
