@@ -222,7 +222,7 @@ Answer mark_run(Tables& tables, const MarkRun& command) {
   if (!status || is_end(*status) || tables.journal.last(command.run) != command.seq)
     return stale(tables);
   tables.runs.mark(command.run, command.status, command.reason);
-  tables.journal.closed(command.run);
+  tables.open_runs.closed(command.run);
   return Advanced{};
 }
 
