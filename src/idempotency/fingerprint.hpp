@@ -3,8 +3,8 @@
 // endian. They are stored; a change of what goes into them needs a new tag.
 #pragma once
 
-#include <cstddef>
-#include <span>
+#include "base/sha256.hpp"
+
 #include <string>
 #include <string_view>
 
@@ -27,12 +27,8 @@ class Fingerprint {
   std::string parts_;
 };
 
-/// The 32 bytes of SHA-256.
-std::string sha256(std::string_view data);
-
-/// The same in 64 lower case hexadecimal digits.
-std::string sha256_hex(std::string_view data);
-std::string sha256_hex(std::span<const std::byte> data);
+using base::sha256;
+using base::sha256_hex;
 
 /// What a start asks for: the workflow's name and its arguments, as `value::canonical_of` writes
 /// them.

@@ -8,6 +8,7 @@
 #include "base/rare.hpp"
 #include "base/result.hpp"
 #include "journal/entry.hpp"
+#include "store/reservation.hpp"
 
 #include <semel/error.hpp>
 
@@ -296,7 +297,7 @@ struct ResumeOrStart {
 };
 
 /// Forgets keys whose time is over, removes finished runs past their retention (row, key, timers, attributes in this
-/// commit), forgets resume ids, and then removes entries of
+/// commit), forgets resume ids and reservations, and then removes entries of
 /// runs that are gone, at most `limit` rows in all. Answers `Swept`.
 struct Sweep {
   TimePoint now{};
@@ -334,7 +335,8 @@ struct FindRun {
 
 using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun,
                              ReopenRun, MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue,
-                             FindWork, FindRun, Deliver, ResumeOrStart>;
+                             FindWork, FindRun, Deliver, ResumeOrStart, Reserve, Complete, Release,
+                             Renew, Forget, FindReservation>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -482,6 +484,7 @@ struct Swept {
   std::int64_t entries = 0;
   std::int64_t keys = 0;
   std::int64_t resume_ids = 0;
+  std::int64_t reservations = 0;
   bool more = false;  ///< the limit was reached: call again
 };
 
@@ -508,10 +511,11 @@ struct RunsFound {
   std::vector<RunKey> runs;
 };
 
-using Answer =
-    std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused, Advanced,
-                 Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept, RunLoaded, InboxRead,
-                 TimersDue, RunsFound, Delivered, HookMissing, PayloadRefused, ResumeIdReused>;
+using Answer = std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused,
+                            Advanced, Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept,
+                            RunLoaded, InboxRead, TimersDue, RunsFound, Delivered, HookMissing,
+                            PayloadRefused, ResumeIdReused, Acquired, Replay, InProgress, KeyReused,
+                            OutcomeUnknown, FenceLost, ReservationFound, ReservationMissing>;
 
 // ------------------------------------------------------------------------------------------------ the store
 

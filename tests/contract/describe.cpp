@@ -78,6 +78,10 @@ std::string text(const Changes& changes) {
   return out;
 }
 
+std::string text(const ReservationId& id) {
+  return fmt::format("{}/{}/{}/{}", id.workspace, id.ns, id.scope, id.key);
+}
+
 struct AnswerText {
   std::string operator()(const Done&) const { return "done"; }
 
@@ -121,8 +125,9 @@ struct AnswerText {
   }
 
   std::string operator()(const Swept& answer) const {
-    return fmt::format("swept runs {} entries {} keys {} ids {} more {}", answer.runs,
-                       answer.entries, answer.keys, answer.resume_ids, answer.more);
+    return fmt::format("swept runs {} entries {} keys {} ids {} reservations {} more {}",
+                       answer.runs, answer.entries, answer.keys, answer.resume_ids,
+                       answer.reservations, answer.more);
   }
 
   std::string operator()(const RunLoaded& answer) const {
@@ -157,6 +162,39 @@ struct AnswerText {
   std::string operator()(const ResumeIdReused& answer) const {
     return "resume id reused " + answer.run_id;
   }
+
+  // Fences are not compared by their numbers: a store may skip some.
+
+  std::string operator()(const Acquired& answer) const {
+    return fmt::format("acquired taken over {} until {}", answer.taken_over,
+                       text(answer.lease_until));
+  }
+
+  std::string operator()(const Replay& answer) const {
+    return fmt::format("replay {} {} until {}", static_cast<int>(answer.state), answer.answer,
+                       text(answer.expires_at));
+  }
+
+  std::string operator()(const InProgress& answer) const {
+    return "in progress until " + text(answer.lease_until);
+  }
+
+  std::string operator()(const KeyReused&) const { return "key reused"; }
+
+  std::string operator()(const OutcomeUnknown& answer) const {
+    return "outcome unknown until " + text(answer.expires_at);
+  }
+
+  std::string operator()(const FenceLost&) const { return "fence lost"; }
+
+  std::string operator()(const ReservationFound& answer) const {
+    const ReservationRecord& found = answer.reservation;
+    return fmt::format("reservation {} {} of {} lease {} expires {} {}",
+                       static_cast<int>(found.state), found.fingerprint, found.owner,
+                       text(found.lease_until), text(found.expires_at), found.answer);
+  }
+
+  std::string operator()(const ReservationMissing&) const { return "no reservation"; }
 
   std::string operator()(const TimersDue& answer) const {
     std::string out = "due";
@@ -215,6 +253,31 @@ struct CommandText {
 
   std::string operator()(const Sweep& command) const {
     return fmt::format("{} limit {}", text(command.now), command.limit);
+  }
+
+  std::string operator()(const Reserve& command) const {
+    return fmt::format("{} {} owner {} lease {} ttl {} abandoned {} at {}", text(command.id),
+                       command.fingerprint, command.owner, command.lease.count(),
+                       command.ttl.count(), static_cast<int>(command.on_abandoned),
+                       text(command.now));
+  }
+
+  std::string operator()(const Complete& command) const {
+    return fmt::format("{} fence {} as {} {} at {}", text(command.id), command.fence,
+                       static_cast<int>(command.state), command.answer, text(command.now));
+  }
+
+  std::string operator()(const Release& command) const {
+    return fmt::format("{} fence {} at {}", text(command.id), command.fence, text(command.now));
+  }
+
+  std::string operator()(const Renew& command) const {
+    return fmt::format("{} fence {} by {} at {}", text(command.id), command.fence,
+                       command.lease.count(), text(command.now));
+  }
+
+  std::string operator()(const Forget& command) const {
+    return fmt::format("{} force {} at {}", text(command.id), command.force, text(command.now));
   }
 
   template <class Other>

@@ -749,6 +749,22 @@ class ModelStore final : public Store {
     return forgotten;
   }
 
+  // ---------------------------------------------------------------------------------------------- reservations
+
+  Answer answer(const Reserve& command) { return ModelReservations{model_}.answer(command); }
+
+  Answer answer(const Complete& command) { return ModelReservations{model_}.answer(command); }
+
+  Answer answer(const Release& command) { return ModelReservations{model_}.answer(command); }
+
+  Answer answer(const Renew& command) { return ModelReservations{model_}.answer(command); }
+
+  Answer answer(const Forget& command) { return ModelReservations{model_}.answer(command); }
+
+  Answer answer(const FindReservation& command) {
+    return ModelReservations{model_}.answer(command);
+  }
+
   // ---------------------------------------------------------------------------------------------- sweeping
 
   Answer answer(const Sweep& command) {
@@ -768,6 +784,8 @@ class ModelStore final : public Store {
     }
     swept.resume_ids = forget_receipts(command.now, left);
     left -= swept.resume_ids;
+    swept.reservations = ModelReservations{model_}.sweep(command.now, left);
+    left -= swept.reservations;
     while (left > 0 && !model_.garbage.empty()) {
       const auto oldest = model_.garbage.begin();
       const std::int64_t taken = std::min(left, oldest->second);

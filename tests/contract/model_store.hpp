@@ -54,6 +54,16 @@ struct Model {
     TimePoint until{};
   };
 
+  struct Reservation {
+    Reserve made;
+    Fence fence = 0;
+    ReservationState state = ReservationState::in_progress;
+    TimePoint lease_until{};
+    TimePoint expires_at{};
+    TimePoint sweep_at{};  ///< when the sweep takes it; not before it has expired
+    std::string answer;
+  };
+
   struct Item {
     RunKey run = 0;
     InboxItem item;
@@ -71,6 +81,8 @@ struct Model {
   std::map<std::int64_t, Payload> payloads;
   std::map<std::tuple<std::string, std::string, std::string>, Receipt>
       receipts;  ///< by workspace, token and resume id
+  std::map<ReservationId, Reservation> reservations;
+  Fence next_fence = 1;
   std::int64_t next_hook = 1;
   std::int64_t next_payload = 1;
   RunKey next_key = 1;
@@ -78,6 +90,27 @@ struct Model {
   bool open = false;
   bool well = false;
   std::int32_t crashes = 0;
+};
+
+/// Executes the commands about reservations.
+class ModelReservations {
+ public:
+  explicit ModelReservations(Model& model) : model_(model) {}
+
+  Answer answer(const Reserve& command);
+  Answer answer(const Complete& command);
+  Answer answer(const Release& command);
+  Answer answer(const Renew& command);
+  Answer answer(const Forget& command);
+  Answer answer(const FindReservation& command) const;
+  std::int64_t sweep(TimePoint now, std::int64_t limit);
+
+ private:
+  Model::Reservation* find(const ReservationId& id, TimePoint now) const;
+  Model::Reservation* held(const ReservationId& id, Fence fence, TimePoint now) const;
+  Acquired acquire(const Reserve& command, bool taken_over);
+
+  Model& model_;
 };
 
 /// The row as a store shows it.

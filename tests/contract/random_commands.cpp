@@ -15,7 +15,7 @@ std::vector<Command> RandomCommands::next_batch() {
 }
 
 Command RandomCommands::next() {
-  switch (random_.below(40)) {
+  switch (random_.below(52)) {
     case 0:
       return Sweep{
           .now = now_,
@@ -64,6 +64,19 @@ Command RandomCommands::next() {
     case 27:
     case 28:
       return resume_or_start();
+    case 40:
+    case 41:
+    case 42:
+    case 43:
+    case 44:
+    case 45:
+    case 46:
+    case 47:
+    case 48:
+    case 49:
+    case 50:
+    case 51:
+      return about_reservation();
     default:
       return advance();
   }
@@ -119,6 +132,50 @@ ResumeOrStart RandomCommands::resume_or_start() {
   command.run = make_run(command.deliver.workspace);
   command.run.hooks = {{.token = command.deliver.token, .shape = pick_shape()}};
   return command;
+}
+
+Command RandomCommands::about_reservation() {
+  const ReservationId id = pick_reservation();
+  const Fence fence = pick_fence(id);
+  switch (random_.below(10)) {
+    case 0:
+    case 1:
+      return Complete{.id = id,
+                      .fence = fence,
+                      .state = static_cast<ReservationState>(1 + random_.below(3)),
+                      .answer = pick({"", "1", "2"}),
+                      .now = now_};
+    case 2:
+      return Release{.id = id, .fence = fence, .now = now_};
+    case 3:
+      return Renew{.id = id, .fence = fence, .lease = some_time(), .now = now_};
+    case 4:
+      return Forget{.id = id, .force = random_.one_in(2), .now = now_};
+    case 5:
+      return FindReservation{.id = id, .now = now_};
+    default:
+      return Reserve{.id = id,
+                     .fingerprint = random_.one_in(5) ? "other" : "same",
+                     .owner = random_.one_in(3) ? pick({"me", "you"}) : "",
+                     .lease = some_time(),
+                     .ttl = some_time(),
+                     .on_abandoned = random_.one_in(3) ? OnAbandoned::unknown : OnAbandoned::run,
+                     .now = now_};
+  }
+}
+
+ReservationId RandomCommands::pick_reservation() {
+  return {.workspace = random_.one_in(6) ? "acme" : "default",
+          .ns = random_.one_in(6) ? "m" : "n",
+          .scope = random_.one_in(6) ? "s" : "",
+          .key = pick({"a", "b"})};
+}
+
+/// Mostly the right one; never one that this batch may give out, for nobody knows it yet.
+Fence RandomCommands::pick_fence(const ReservationId& id) {
+  const auto found = model_.reservations.find(id);
+  if (found != model_.reservations.end() && !random_.one_in(6)) return found->second.fence;
+  return static_cast<Fence>(random_.below(static_cast<std::uint64_t>(model_.next_fence)));
 }
 
 HookClaim RandomCommands::make_claim(const std::string& op) {

@@ -30,6 +30,9 @@ class RandomCommands {
   Deliver deliver();
   base::Rare<Deliver::Reading> make_reading(const Deliver& deliver);
   ResumeOrStart resume_or_start();
+  Command about_reservation();
+  ReservationId pick_reservation();
+  Fence pick_fence(const ReservationId& id);
   HookClaim make_claim(const std::string& op);
   HookChange make_hook_change();
   std::string pick_shape();

@@ -5,6 +5,7 @@
 #include "store/sqlite/ending.hpp"
 #include "store/sqlite/file_lock.hpp"
 #include "store/sqlite/hooks.hpp"
+#include "store/sqlite/reservations.hpp"
 #include "store/sqlite/schema.hpp"
 #include "store/sqlite/sqlite_reader.hpp"
 #include "store/sqlite/starting.hpp"
@@ -35,6 +36,8 @@ struct ReadsOnly {
   bool operator()(const FindWork&) const { return true; }
 
   bool operator()(const FindRun&) const { return true; }
+
+  bool operator()(const FindReservation&) const { return true; }
 
   template <class Writing>
   bool operator()(const Writing&) const {
@@ -103,6 +106,20 @@ struct SqliteStore::Impl {
   Answer execute(const Deliver& command) { return sqlite::deliver(tables, command); }
 
   Answer execute(const ResumeOrStart& command) { return sqlite::resume_or_start(tables, command); }
+
+  Answer execute(const Reserve& command) { return sqlite::reserve(tables, command); }
+
+  Answer execute(const Complete& command) { return sqlite::complete(tables, command); }
+
+  Answer execute(const Release& command) { return sqlite::release(tables, command); }
+
+  Answer execute(const Renew& command) { return sqlite::renew(tables, command); }
+
+  Answer execute(const Forget& command) { return sqlite::forget(tables, command); }
+
+  Answer execute(const FindReservation& command) {
+    return sqlite::find_reservation(tables, command);
+  }
 
   TimersDue execute(const FindDue& command) {
     return tables.wakeups.timers_due(command.now, command.limit);

@@ -41,6 +41,9 @@ struct SqliteCounters {
   std::uint64_t payloads_refused = 0;   ///< PayloadRefused answers
   std::uint64_t resumes_repeated = 0;   ///< payloads whose resume id had been used
   std::uint64_t successors = 0;         ///< runs started from payloads that another one left
+  std::uint64_t keys_reused = 0;        ///< KeyReused answers
+  std::uint64_t takeovers = 0;          ///< reservations taken over
+  std::uint64_t fences_lost = 0;        ///< FenceLost answers
 };
 
 class SqliteStore final : public Store {

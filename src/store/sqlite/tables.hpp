@@ -4,6 +4,7 @@
 #include "base/shape.hpp"
 #include "store/sqlite/hook_table.hpp"
 #include "store/sqlite/journal_table.hpp"
+#include "store/sqlite/reservation_table.hpp"
 #include "store/sqlite/run_table.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 #include "store/sqlite/wakeups.hpp"
@@ -15,12 +16,14 @@ struct Tables {
       : runs(database),
         journal(database, open_runs),
         wakeups(database, open_runs),
-        hooks(database, open_runs) {}
+        hooks(database, open_runs),
+        reservations(database) {}
 
   /// After a transaction that was rolled back: what it wrote is not there.
   void forget() {
     runs.forget_workspaces();
     open_runs.forget();
+    reservations.forget_fences();
   }
 
   OpenRuns open_runs;
@@ -28,6 +31,7 @@ struct Tables {
   JournalTable journal;
   Wakeups wakeups;
   HookTable hooks;
+  ReservationTable reservations;
   base::ShapeChecker shapes;
   SqliteCounters counters;
 };

@@ -1,0 +1,110 @@
+// Rows of semel_reservation. Who has a key is decided by a unique index.
+#pragma once
+
+#include "store/reservation_rules.hpp"
+#include "store/sqlite/database.hpp"
+#include "store/store.hpp"
+
+#include <optional>
+#include <string>
+
+namespace semel::store::sqlite {
+
+/// What a reservation is found by, once its workspace has a number.
+struct ReservationPlace {
+  std::int64_t workspace = 0;
+  const ReservationId& id;
+  std::string digest;
+
+  ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation);
+};
+
+struct ReservationRow {
+  Fence fence = 0;
+  ReservationState state = ReservationState::in_progress;
+  OnAbandoned on_abandoned = OnAbandoned::run;
+  TimePoint lease_until{};
+  TimePoint expires_at{};
+  std::string fingerprint;
+  std::string owner;
+  std::string answer;
+
+  HeldReservation held() const {
+    return {state, on_abandoned, lease_until, expires_at, fingerprint, owner};
+  }
+};
+
+class ReservationTable {
+ public:
+  explicit ReservationTable(Database& database) : database_(database) {}
+
+  /// The fence, or none: there is a row under the key, whatever it is worth.
+  std::optional<Fence> insert(const ReservationPlace& place, const Reserve& command);
+  std::optional<ReservationRow> find(const ReservationPlace& place);
+
+  /// Gives what is there to a newcomer: the new fence.
+  Fence replace(const ReservationRow& row, const Reserve& command);
+
+  /// Each says whether it is an unfinished reservation of that id, fence and time.
+  bool complete(const ReservationPlace& place, const Complete& command);
+  bool release(const ReservationPlace& place, const Release& command);
+  bool renew(const ReservationPlace& place, const Renew& command);
+
+  void remove(Fence fence) { remove_.run(fence); }
+
+  std::int64_t sweep(TimePoint now, std::int64_t limit) { return sweep_.run(now, limit); }
+
+  /// After a transaction that was rolled back: the fences it set aside may not be.
+  void forget_fences() { next_fence_ = fences_end_ = 0; }
+
+ private:
+  Fence next_fence();
+
+  Database& database_;
+  // Set aside many at a time: what nobody got is never given out.
+  Fence next_fence_ = 0;
+  Fence fences_end_ = 0;
+
+  Statement insert_{
+      database_,
+      "INSERT INTO semel_reservation (fence, workspace, state, on_abandoned, lease_until, ttl,"
+      " expires_at, sweep_at, digest, fingerprint, ns, scope, key, owner, answer)"
+      " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, ?11, x'')"
+      " ON CONFLICT (digest) DO NOTHING"};
+  Statement find_{database_,
+                  "SELECT fence, state, on_abandoned, lease_until, expires_at, fingerprint, owner,"
+                  " answer, workspace, ns, scope, key FROM semel_reservation WHERE digest = ?1"};
+  Statement replace_{
+      database_,
+      "UPDATE semel_reservation SET fence = ?2, state = 0, on_abandoned = ?3, lease_until = ?4,"
+      " ttl = ?5, expires_at = ?4 + ?5, sweep_at = ?4 + ?5, fingerprint = ?6, owner = ?7,"
+      " answer = x'' WHERE fence = ?1"};
+  Statement complete_{
+      database_,
+      "UPDATE semel_reservation SET state = ?3, answer = ?4, expires_at = ?5 + ttl WHERE fence = ?1"
+      " AND digest = ?2 AND state = 0 AND expires_at > ?5 AND sweep_at >= ?5 + ttl"};
+  // The lease is over, or was renewed by less than its time: the index has to know.
+  Statement complete_late_{
+      database_,
+      "UPDATE semel_reservation SET state = ?3, answer = ?4, expires_at = ?5 + ttl,"
+      " sweep_at = ?5 + ttl WHERE fence = ?1 AND digest = ?2 AND state = 0 AND expires_at > ?5"};
+  Statement release_{database_,
+                     "DELETE FROM semel_reservation WHERE fence = ?1 AND digest = ?2 AND state = 0"
+                     " AND expires_at > ?3"};
+  Statement renew_{database_,
+                   "UPDATE semel_reservation SET lease_until = max(lease_until, ?3),"
+                   " expires_at = max(lease_until, ?3) + ttl"
+                   " WHERE fence = ?1 AND digest = ?2 AND state = 0 AND expires_at > ?4"};
+  Statement sweep_later_{database_,
+                         "UPDATE semel_reservation SET sweep_at = expires_at WHERE fence = ?1"
+                         " AND sweep_at < expires_at"};
+  Statement remove_{database_, "DELETE FROM semel_reservation WHERE fence = ?1"};
+  Statement sweep_{database_,
+                   "DELETE FROM semel_reservation WHERE fence IN (SELECT fence FROM"
+                   " semel_reservation WHERE sweep_at <= ?1 ORDER BY sweep_at, fence LIMIT ?2)"};
+  Statement fences_{database_, "SELECT next FROM semel_counter WHERE name = 'fence'"};
+  Statement set_fences_{database_,
+                        "INSERT OR REPLACE INTO semel_counter (name, next) VALUES ('fence', ?1)"};
+};
+
+}  // namespace semel::store::sqlite

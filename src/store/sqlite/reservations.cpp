@@ -1,0 +1,106 @@
+#include "store/sqlite/reservations.hpp"
+
+#include "base/assert.hpp"
+
+namespace semel::store::sqlite {
+
+namespace {
+
+Answer done_or_lost(Tables& tables, bool is_done) {
+  if (is_done) return Done{};
+  ++tables.counters.fences_lost;
+  return FenceLost{};
+}
+
+/// None where nothing was ever stored in the workspace.
+std::optional<ReservationPlace> place_of(Tables& tables, const ReservationId& id) {
+  const auto workspace = tables.runs.workspace(id.workspace);
+  if (!workspace) return std::nullopt;
+  return ReservationPlace{*workspace, id};
+}
+
+std::optional<ReservationRow> find(Tables& tables, const ReservationId& id, TimePoint now) {
+  const auto place = place_of(tables, id);
+  auto row = place ? tables.reservations.find(*place) : std::nullopt;
+  if (row && row->expires_at <= now) row.reset();
+  return row;
+}
+
+/// An owner that did not hear the answer asks again: its fence is nobody else's.
+bool is_repeated(Tables& tables, const Complete& command) {
+  const auto row = find(tables, command.id, command.now);
+  return row && row->fence == command.fence && row->state == command.state &&
+         row->answer == command.answer;
+}
+
+}  // namespace
+
+Answer reserve(Tables& tables, const Reserve& command) {
+  const ReservationPlace place{tables.runs.workspace_or_create(command.id.workspace), command.id};
+  const TimePoint lease_until = command.now + command.lease;
+  if (const auto fence = tables.reservations.insert(place, command))
+    return Acquired{.fence = *fence, .taken_over = false, .lease_until = lease_until};
+
+  auto row = tables.reservations.find(place);
+  SEMEL_ASSERT(row);
+  const Meeting meeting = meet(command, row->held());
+  switch (meeting) {
+    case Meeting::expired:
+    case Meeting::take_over: {
+      const bool taken_over = meeting == Meeting::take_over;
+      tables.counters.takeovers += taken_over ? 1 : 0;
+      return Acquired{.fence = tables.reservations.replace(*row, command),
+                      .taken_over = taken_over,
+                      .lease_until = lease_until};
+    }
+    case Meeting::key_reused:
+      ++tables.counters.keys_reused;
+      return KeyReused{};
+    case Meeting::replay:
+      return Replay{row->state, std::move(row->answer), row->expires_at};
+    case Meeting::unknown:
+      return OutcomeUnknown{row->expires_at};
+    case Meeting::in_progress:
+      break;
+  }
+  return InProgress{row->lease_until};
+}
+
+Answer complete(Tables& tables, const Complete& command) {
+  SEMEL_ASSERT(command.state != ReservationState::in_progress);
+  const auto place = place_of(tables, command.id);
+  return done_or_lost(tables, place && (tables.reservations.complete(*place, command) ||
+                                        is_repeated(tables, command)));
+}
+
+Answer release(Tables& tables, const Release& command) {
+  const auto place = place_of(tables, command.id);
+  return done_or_lost(tables, place && tables.reservations.release(*place, command));
+}
+
+Answer renew(Tables& tables, const Renew& command) {
+  const auto place = place_of(tables, command.id);
+  return done_or_lost(tables, place && tables.reservations.renew(*place, command));
+}
+
+Answer forget(Tables& tables, const Forget& command) {
+  const auto row = find(tables, command.id, command.now);
+  if (!row) return ReservationMissing{};
+  if (!command.force && is_at_work(row->held(), command.now)) return InProgress{row->lease_until};
+  tables.reservations.remove(row->fence);
+  return Done{};
+}
+
+Answer find_reservation(Tables& tables, const FindReservation& command) {
+  auto row = find(tables, command.id, command.now);
+  if (!row) return ReservationMissing{};
+  return ReservationFound{{.state = shown_state(row->held(), command.now),
+                           .fingerprint = std::move(row->fingerprint),
+                           .owner = std::move(row->owner),
+                           .fence = row->fence,
+                           .lease_until = row->lease_until,
+                           .expires_at = row->expires_at,
+                           .answer = std::move(row->answer)}};
+}
+
+}  // namespace semel::store::sqlite
