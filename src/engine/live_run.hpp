@@ -48,6 +48,7 @@ struct LiveRun {
   std::size_t charged_bytes = 0;
   std::list<LiveRun*>::iterator idle_position;
   bool is_idle = false;
+  base::Rare<std::vector<std::uint64_t>> listens;  ///< where it is found by those who resume it
   base::Rare<Replayable> replayable;  ///< kept only where every suspension is checked by a replay
 };
 

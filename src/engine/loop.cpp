@@ -170,6 +170,7 @@ void Loop::lose_store(const base::Fault& fault) {
     put_off.push_back(std::exchange(run->deferred, {}));
   }
   live_.clear();
+  listeners_.clear();
   idle_.clear();
   frame_bytes_ = 0;
   loading_.clear();
@@ -200,6 +201,7 @@ void Loop::drop(const RunPtr& run) {
   run->charged_bytes = 0;
   run->deferred.clear();
   bodies_.forget(run->key);
+  stop_listening(*run);
   live_.erase(run->key);
 }
 
@@ -254,7 +256,9 @@ void Loop::settle_memory(const RunPtr& run) {
                      run->frame->bodies_in_flight == 0 && !run->state.has_work();
   if (run->is_idle) idle_.erase(run->idle_position);
   run->is_idle = rests;
-  if (rests) run->idle_position = idle_.insert(idle_.end(), run.get());
+  if (!rests) return;
+  run->idle_position = idle_.insert(idle_.end(), run.get());
+  listen(*run);
 }
 
 void Loop::evict_over_budget() {

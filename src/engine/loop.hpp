@@ -71,6 +71,9 @@ struct DeliverReply {
 
 Refusal refusal_of(const store::StartRefused& refused);
 
+/// What those who wait for the run are told; none: it goes on.
+std::optional<detail::RunEnd> end_of(const store::RunRecord& run);
+
 /// The tokens a run has, to be taken by a copy of it.
 std::vector<store::HookClaim> claims_of(const journal::RunState& state);
 
@@ -283,10 +286,13 @@ class Loop {
 
   // loop_drive.cpp: entries of live runs
   void transition(const RunPtr& run, journal::Arrival arrival, EntryExtra extra = {});
+  std::optional<journal::Entry> go_on_with(const RunPtr& run, journal::Arrival arrival);
   void write(const RunPtr& run, journal::Entry entry, EntryExtra extra = {});
+  store::AdvanceRun prepare(const RunPtr& run, journal::Entry& entry);
   store::Changes apply_entry(LiveRun& run, const journal::Entry& entry,
                              const std::vector<detail::ChildSpec>& children);
   void entry_committed(const RunPtr& run, const journal::Entry& entry, store::Answer& answer);
+  void read_anew(const RunPtr& run);
   void after_commit(const RunPtr& run, const journal::Entry& entry, store::Effects& effects);
   void apply_outcomes(const RunPtr& run, const std::vector<std::string>& outcomes);
   void run_effects(const store::Effects& effects);
@@ -301,7 +307,17 @@ class Loop {
   void take_inbox(const RunPtr& run, const std::vector<store::InboxItem>& items);
 
   // loop_hooks.cpp
-  void delivered(const std::string& token, store::Answer& answer, const Reply<DeliverReply>& reply);
+  /// A run that has gone on with a payload before anybody knows whether it is taken in.
+  struct Ahead {
+    RunPtr run;
+    journal::Entry entry;
+  };
+
+  std::optional<Ahead> run_ahead(store::Deliver& deliver);
+  void delivered(const std::string& token, store::Answer& answer, const Reply<DeliverReply>& reply,
+                 const std::optional<Ahead>& ahead);
+  void listen(LiveRun& run);
+  void stop_listening(LiveRun& run);
   void take_payloads(const RunPtr& run, const std::vector<store::PayloadItem>& items);
 
   // loop_steps.cpp
@@ -374,6 +390,8 @@ class Loop {
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::unordered_map<store::RunKey, std::vector<Watcher>> watchers_;
   std::map<std::string, std::unordered_set<store::RunKey>> without_worker_;
+  /// Runs at rest that await a payload, by workspace and token. A hint: the store decides who gets it.
+  std::unordered_map<std::uint64_t, store::RunKey> listeners_;
 
   std::list<LiveRun*> idle_;  ///< least recently used first
   std::size_t frame_bytes_ = 0;

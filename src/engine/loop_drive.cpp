@@ -88,6 +88,12 @@ void Loop::run_deferred(const RunPtr& run) {
 
 /// The workflow's own code runs here, eagerly, because it has no effects; what it asks for waits for the commit.
 void Loop::transition(const RunPtr& run, Arrival arrival, EntryExtra extra) {
+  if (auto entry = go_on_with(run, std::move(arrival)))
+    write(run, *std::move(entry), std::move(extra));
+}
+
+/// What the workflow makes of it; none: it diverged.
+std::optional<Entry> Loop::go_on_with(const RunPtr& run, Arrival arrival) {
   SEMEL_ASSERT(!run->blocked && run->frame != nullptr && !run->state.is_over());
   run->frame->deliver(arrival, run->state, now_);
   Entry entry{std::move(arrival), run->frame->take_asked()};
@@ -99,12 +105,20 @@ void Loop::transition(const RunPtr& run, Arrival arrival, EntryExtra extra) {
           .details = {},
           .name = {},
           .op = {}});
-    return;
+    return std::nullopt;
   }
-  write(run, std::move(entry), std::move(extra));
+  return entry;
 }
 
 void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
+  store::AdvanceRun advance = prepare(run, entry);
+  advance.changes.inbox_consumed = std::move(extra.consumed);
+  advance.changes.payloads_consumed = std::move(extra.payloads);
+  submit_entry(std::move(advance), run, std::move(entry), std::move(extra.written));
+}
+
+/// The command that writes the entry, which from here on is under way.
+store::AdvanceRun Loop::prepare(const RunPtr& run, Entry& entry) {
   auto children = run->frame ? run->frame->take_children() : std::vector<detail::ChildSpec>{};
   const bool goes_on = !journal::ends_run(entry) && !journal::ends_generation(entry);
   if (goes_on && run->state.next - run->first_seq + 1 >= options_.limits.journal_entries_max) {
@@ -124,8 +138,6 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   advance.now = now_;
   advance.seq = run->state.next;
   advance.changes = apply_entry(*run, entry, children);
-  advance.changes.inbox_consumed = std::move(extra.consumed);
-  advance.changes.payloads_consumed = std::move(extra.payloads);
   advance.entries.push_back(journal::encode(entry));
   if (run->replayable) run->replayable->entries.push_back(advance.entries.back());
   run->blocked = asks_store(advance.changes);
@@ -133,7 +145,7 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   // No longer at rest: evicted now, it would not hear that its entry is durable.
   if (run->is_idle) idle_.erase(run->idle_position);
   run->is_idle = false;
-  submit_entry(std::move(advance), run, std::move(entry), std::move(extra.written));
+  return advance;
 }
 
 /// Applies the entry to the run's state and says what else it changes.
@@ -249,16 +261,17 @@ store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry,
 
 void Loop::entry_committed(const RunPtr& run, const Entry& entry, Answer& answer) {
   --run->uncommitted;
-  if (std::holds_alternative<store::Stale>(answer)) {
-    ++counters_.stale;
-    if (run->dropped) return;
-    // Someone else wrote at our place: what we have in memory is wrong. Never in place: read it anew.
-    drop(run);
-    loading_.erase(run->key);
-    load(run->key);
-    return;
-  }
+  if (std::holds_alternative<store::Stale>(answer)) return read_anew(run);
   after_commit(run, entry, std::get<store::Advanced>(answer).effects);
+}
+
+/// Someone else wrote at our place: what we have in memory is wrong, and never mended in place.
+void Loop::read_anew(const RunPtr& run) {
+  ++counters_.stale;
+  if (run->dropped) return;
+  drop(run);
+  loading_.erase(run->key);
+  load(run->key);
 }
 
 void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& effects) {

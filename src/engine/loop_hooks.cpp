@@ -25,6 +25,13 @@ store::HookClaim claim_of(const Request& request) {
           .webhook = (request.attempt & journal::hook_webhook) != 0};
 }
 
+/// Two may meet in one place; then one of them is found there, which is as good as none.
+std::uint64_t listening_place(std::string_view workspace, std::string_view token) {
+  constexpr std::uint64_t spread = 0x9E3779B97F4A7C15;
+  constexpr std::hash<std::string_view> hash;
+  return (hash(workspace) * spread) ^ hash(token);
+}
+
 Refusal refusal_of(const std::string& token, Answer& answer) {
   if (const auto* refused = std::get_if<store::PayloadRefused>(&answer)) {
     return {"VALIDATION_ERROR", refused->message, "", refused->path};
@@ -105,8 +112,12 @@ void Loop::deliver(store::Deliver deliver, const Reply<DeliverReply>& reply, Tim
   now_ = now;
   deliver.now = now_;
   const std::string token = deliver.token;
+  auto ahead = run_ahead(deliver);
   submit(
-      std::move(deliver), [this, token, reply](Answer& answer) { delivered(token, answer, reply); },
+      std::move(deliver),
+      [this, token, reply, ahead = std::move(ahead)](Answer& answer) {
+        delivered(token, answer, reply, ahead);
+      },
       [reply](const base::Fault& fault) {
         reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""});
       });
@@ -131,25 +142,87 @@ void Loop::resume_or_start(store::Deliver deliver, StartInput input,
   }
   deliver.now = now_;
   const std::string token = deliver.token;
+  auto ahead = run_ahead(deliver);
   input.options.token = token;
   store::ResumeOrStart command{std::move(deliver), new_run(std::move(input))};
   if (command.run.start_at) note_timer(*command.run.start_at);
   if (command.run.deadline) note_timer(*command.run.deadline);
   submit(
-      std::move(command), [this, token, reply](Answer& answer) { delivered(token, answer, reply); },
+      std::move(command),
+      [this, token, reply, ahead = std::move(ahead)](Answer& answer) {
+        delivered(token, answer, reply, ahead);
+      },
       [reply](const base::Fault& fault) {
         reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""});
       });
 }
 
-void Loop::delivered(const std::string& token, Answer& answer, const Reply<DeliverReply>& reply) {
+/// A run at rest that awaits the payload goes on with it at once, as the first segment of a start does: its code has no
+/// effects, and taking the payload in and reading it are one commit. Where the store finds that it was wrong to, the run
+/// is read anew.
+std::optional<Loop::Ahead> Loop::run_ahead(store::Deliver& deliver) {
+  if (stopping_ || lost_) return std::nullopt;
+  const auto listener = listeners_.find(listening_place(deliver.workspace, deliver.token));
+  const RunPtr run = listener == listeners_.end() ? nullptr : live(listener->second);
+  if (!run || !run->is_idle || run->workspace != deliver.workspace) return std::nullopt;
+  const auto hook = std::ranges::find(run->state.hooks, deliver.token, &OpenHook::token);
+  const Operation* awaiter =
+      hook == run->state.hooks.end() ? nullptr : run->state.awaiter(hook->op);
+  if (awaiter == nullptr || shapes_.check(hook->shape, deliver.payload)) return std::nullopt;
+
+  Arrival arrival;
+  arrival.kind = ArrivalKind::payload_arrived;
+  arrival.op = awaiter->op;
+  arrival.name = deliver.token;
+  arrival.value = deliver.payload;
+  std::string op = hook->op;
+  auto entry = go_on_with(run, std::move(arrival));
+  if (!entry) return std::nullopt;
+  auto step = prepare(run, *entry);
+  deliver.reading = store::Deliver::Reading{std::move(op), std::move(step)};
+  return Ahead{run, *std::move(entry)};
+}
+
+void Loop::delivered(const std::string& token, Answer& answer, const Reply<DeliverReply>& reply,
+                     const std::optional<Ahead>& ahead) {
   auto* done = std::get_if<store::Delivered>(&answer);
+  if (ahead) {
+    --ahead->run->uncommitted;
+    if (done == nullptr || !done->read) read_anew(ahead->run);
+  }
   if (done == nullptr) {
     reply(refusal_of(token, answer));
     return;
   }
   reply(DeliverReply{done->run_id, done->hook_id, done->started});
-  run_effects(done->effects);
+  if (done->read) {
+    after_commit(ahead->run, ahead->entry, done->effects);
+  } else {
+    run_effects(done->effects);
+  }
+}
+
+void Loop::listen(LiveRun& run) {
+  if (run.state.hooks.empty() && !run.listens) return;
+  std::vector<std::uint64_t> places;
+  for (const OpenHook& hook : run.state.hooks) {
+    if (run.state.awaiter(hook.op) != nullptr)
+      places.push_back(listening_place(run.workspace, hook.token));
+  }
+  if (run.listens && *run.listens == places) return;
+  stop_listening(run);
+  if (places.empty()) return;
+  for (const std::uint64_t place : places) listeners_[place] = run.key;
+  run.listens = std::move(places);
+}
+
+void Loop::stop_listening(LiveRun& run) {
+  if (!run.listens) return;
+  for (const std::uint64_t place : *run.listens) {
+    const auto found = listeners_.find(place);
+    if (found != listeners_.end() && found->second == run.key) listeners_.erase(found);
+  }
+  run.listens.reset();
 }
 
 /// Each to the oldest await of its hook; where nobody awaits it stays where it is, and whoever asks next finds it there.

@@ -59,10 +59,6 @@ bool is_at(const store::RunRecord& run, const std::optional<std::uint64_t>& expe
   return !expected || run.version.value_or(0) == *expected;
 }
 
-detail::RunEnd end_of(const store::RunRecord& run) {
-  return {static_cast<RunStatus>(run.status), run.output, run.failure.value_or(journal::Failure{})};
-}
-
 /// Sets again what an end, or a copy, does not have: timers and waits of what is still pending.
 void set_again(store::Changes& changes, RunKey key, const journal::RunState& state) {
   for (const Operation& operation : state.pending) {
@@ -104,6 +100,14 @@ std::optional<journal::Lost> failure_to_void(const std::vector<Record>& records,
 
 }  // namespace
 
+std::optional<detail::RunEnd> end_of(const store::RunRecord& run) {
+  const bool goes_on =
+      !store::is_end(run.status) && run.status != Status::dead && run.status != Status::diverged;
+  if (goes_on) return std::nullopt;
+  return detail::RunEnd{static_cast<RunStatus>(run.status), run.output,
+                        run.failure.value_or(journal::Failure{})};
+}
+
 void Loop::with_run(std::string workspace, std::string id,
                     std::function<void(store::RunLoaded*)> found,
                     std::function<void(const base::Fault&)> failed) {
@@ -127,8 +131,7 @@ void Loop::cancel(std::string workspace, const std::string& id, CancelOptions op
       [this, id, reply](Answer& answer) {
         if (auto* cancelled = std::get_if<store::Cancelled>(&answer)) {
           reply(std::monostate{});
-          if (store::is_end(cancelled->run.status))
-            over(cancelled->run.key, end_of(cancelled->run));
+          if (const auto end = end_of(cancelled->run)) over(cancelled->run.key, *end);
           run_effects(cancelled->effects);
         } else if (std::holds_alternative<store::RunMissing>(answer)) {
           reply(not_found(id));
@@ -170,9 +173,8 @@ void Loop::watch(std::string workspace, const std::string& id, const Reply<detai
       [this, id, reply, caller](store::RunLoaded* found) {
         if (found == nullptr) {
           reply(not_found(id));
-        } else if (store::is_end(found->run.status) || found->run.status == Status::dead ||
-                   found->run.status == Status::diverged) {
-          reply(end_of(found->run));
+        } else if (auto end = end_of(found->run)) {
+          reply(*std::move(end));
         } else if (stopping_) {
           reply(Refusal{"ENGINE_STOPPED", "the engine is being stopped", id});
         } else {

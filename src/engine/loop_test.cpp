@@ -19,6 +19,13 @@ Workflow<int> one_step() {
 
 Workflow<> sleeper() { co_await sleep(1h); }
 
+Workflow<int> adder() {
+  auto numbers = hook<int>("numbers");
+  int sum = 0;
+  for (int i = 0; i < 2; ++i) sum += co_await numbers;
+  co_return sum;
+}
+
 Workflow<> parent() {
   co_await sleep(1h);
   co_await child(sleeper);
@@ -186,6 +193,88 @@ TEST_CASE("a wake that meets a cancel is answered") {
 
   CHECK(world.status("run") == store::Status::cancelled);
   CHECK(world.answers.size() == 3);
+}
+
+/// Run "run" awaits the first of two numbers; nothing was answered yet.
+struct WaitingAdder : World {
+  WaitingAdder() {
+    add("adder", adder);
+    commit_all();
+    start("adder", "run");
+    commit_all();
+    answers.clear();
+    commits = 0;
+  }
+};
+
+TEST_CASE("a payload that is awaited is taken in and read in one commit") {
+  WaitingAdder world;
+
+  world.resume("numbers", "3");
+  CHECK(world.answers.empty());
+  world.commit_all();
+  world.resume("numbers", "4");
+  world.commit_all();
+
+  CHECK(world.answers == Strings{"ok", "ok"});
+  CHECK(world.commits == 2);
+  CHECK(world.status("run") == store::Status::completed);
+  CHECK(world.run("run").output == "7");
+}
+
+TEST_CASE("two payloads at once are read in order") {
+  WaitingAdder world;
+
+  world.resume("numbers", "3");
+  world.resume("numbers", "4");
+  world.commit_all();
+
+  CHECK(world.answers == Strings{"ok", "ok"});
+  CHECK(world.run("run").output == "7");
+}
+
+TEST_CASE("a run that went ahead with a payload is read anew where a cancel came first") {
+  WaitingAdder world;
+
+  world.cancel("run");
+  world.resume("numbers", "3");
+  world.commit_all();
+
+  CHECK(world.answers == Strings{"ok", "HOOK_NOT_FOUND"});
+  CHECK(world.status("run") == store::Status::cancelled);
+  CHECK(world.loop().live_runs() == 0);
+}
+
+TEST_CASE("a run does not go ahead twice with a resume that is repeated") {
+  WaitingAdder world;
+
+  world.resume("numbers", "3", "once");
+  world.commit_all();
+  world.resume("numbers", "3", "once");
+  world.commit_all();
+  CHECK(world.status("run") == store::Status::waiting);
+  world.resume("numbers", "4", "twice");
+  world.commit_all();
+
+  CHECK(world.answers == Strings{"ok", "ok", "ok"});
+  CHECK(world.run("run").output == "7");
+}
+
+TEST_CASE("a payload whose commit is lost was read, or was never there") {
+  for (const bool happens : {false, true}) {
+    WaitingAdder world;
+
+    world.resume("numbers", "3");
+    world.lose_commit(happens);
+    CHECK(world.answers == Strings{"STORE_UNAVAILABLE"});
+    world.loop().open(world.now);
+    world.commit_all();
+    world.resume("numbers", happens ? "4" : "3");
+    if (!happens) world.resume("numbers", "4");
+    world.commit_all();
+
+    CHECK(world.run("run").output == "7");
+  }
 }
 
 TEST_CASE("frames over the budget are let go of, and are back when something arrives") {

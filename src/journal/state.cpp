@@ -175,7 +175,7 @@ void RunState::apply_arrival(const Arrival& arrival) {
     case ArrivalKind::payload_arrived:
       if (operation == nullptr) break;
       if (OpenHook* hook = find_hook(operation->name); hook != nullptr)
-        hook->taken = arrival.at_seq;
+        hook->taken = std::max(hook->taken, arrival.at_seq);
       remove(arrival.op);
       break;
     case ArrivalKind::cancel_requested:

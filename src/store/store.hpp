@@ -270,6 +270,12 @@ inline constexpr std::chrono::hours resume_id_kept{24};
 /// answered as the first time, with another one refused. Answers `Delivered`, `HookMissing`, `PayloadRefused`,
 /// `ResumeIdReused` or `VersionMoved`.
 struct Deliver {
+  /// How a run goes on that awaits the payload: `step` has it in its entry.
+  struct Reading {
+    std::string hook;  ///< its op
+    AdvanceRun step;
+  };
+
   std::string workspace = "default";
   std::string token;
   std::string payload;  ///< JSON
@@ -277,6 +283,9 @@ struct Deliver {
   std::string fingerprint;              ///< of the payload, where there is a resume id
   std::optional<Seq> expected_version;  ///< 0 is also that of a run without an entry
   TimePoint now{};
+  /// Taking the payload in and reading it are one then. Where that run does not have the token in that hook, has not read
+  /// what came before, or has moved on, the payload waits as others do, and `Delivered::read` says so.
+  base::Rare<Reading> reading;
 };
 
 /// A payload for whoever has the token; if nobody has, for a new run that takes it, created with the payload waiting. The
@@ -452,6 +461,7 @@ struct Delivered {
   std::string run_id;
   std::string hook_id;
   bool started = false;  ///< the run was created by this call
+  bool read = false;     ///< `Deliver::reading` happened
   Effects effects;       ///< of a repeated resume: none
 };
 

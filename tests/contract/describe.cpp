@@ -149,8 +149,8 @@ struct AnswerText {
 
   std::string operator()(const Delivered& answer) const {
     // Not the hook's number: a store may skip some.
-    return fmt::format("delivered {} started {} {}", answer.run_id, answer.started,
-                       text(answer.effects));
+    return fmt::format("delivered {} started {} read {} {}", answer.run_id, answer.started,
+                       answer.read, text(answer.effects));
   }
 
   std::string operator()(const HookMissing&) const { return "no hook"; }
@@ -220,9 +220,12 @@ struct CommandText {
   }
 
   std::string operator()(const Deliver& command) const {
-    return fmt::format("{}/{} {} id {} {} version {}", command.workspace, command.token,
-                       command.payload, text(command.resume_id), command.fingerprint,
-                       text(command.expected_version));
+    std::string out = fmt::format("{}/{} {} id {} {} version {}", command.workspace, command.token,
+                                  command.payload, text(command.resume_id), command.fingerprint,
+                                  text(command.expected_version));
+    if (command.reading)
+      out += " read by " + command.reading->hook + " of " + (*this)(command.reading->step);
+    return out;
   }
 
   std::string operator()(const ResumeOrStart& command) const {

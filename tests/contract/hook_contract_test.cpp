@@ -153,6 +153,87 @@ TEST_CASE("a start registers its token in the same commit, and the run's own hoo
   });
 }
 
+/// Run 1 with the token "t" in its hook "3", one entry behind that.
+void open_token(Subject& subject) {
+  subject.expect<RunStarted>(start(new_run(1)));
+  subject.expect<Advanced>(advance(1, 1, "a", hooks({open("3", "t", number)})));
+}
+
+Deliver read_by(Deliver deliver, const std::string& hook, AdvanceRun step) {
+  deliver.reading = Deliver::Reading{hook, std::move(step)};
+  return deliver;
+}
+
+TEST_CASE("a payload is taken in and read in one command by the run that awaits it") {
+  for_each_store([](Subject& subject) {
+    open_token(subject);
+
+    const auto read = subject.expect<Delivered>(
+        read_by(payload("t", "7", "r"), "3", advance(1, 3, "b", {.status = Status::waiting})));
+
+    CHECK(read.read);
+    CHECK(read.run_id == "run-1");
+    CHECK(read.effects.wake.empty());
+    CHECK(subject.load(1).entries.size() == 4);
+    CHECK(subject.record(1).status == Status::waiting);
+    CHECK(waiting(subject, 1).empty());
+    const auto again =
+        subject.expect<Delivered>(read_by(payload("t", "7", "r"), "3", advance(1, 4, "c")));
+    CHECK_FALSE(again.read);
+    CHECK(again.effects.wake.empty());
+    CHECK(subject.load(1).entries.size() == 4);
+  });
+}
+
+TEST_CASE("a run that ends with the payload frees its token in the same command") {
+  for_each_store([](Subject& subject) {
+    open_token(subject);
+
+    const auto read = subject.expect<Delivered>(read_by(payload("t", "7"), "3", finish(1, 3)));
+
+    CHECK(read.read);
+    CHECK(read.run_id == "run-1");
+    CHECK(subject.record(1).status == Status::completed);
+    CHECK_FALSE(owner(subject, "t"));
+    CHECK(undelivered(subject, 1).empty());
+  });
+}
+
+TEST_CASE("where things are not as they were thought to be, the payload waits") {
+  const auto waits = [](std::uint64_t waiting_now, const auto& prepare, const Deliver& deliver) {
+    for_each_store([&](Subject& subject) {
+      open_token(subject);
+      prepare(subject);
+      const auto delivered = subject.expect<Delivered>(deliver);
+      CHECK_FALSE(delivered.read);
+      CHECK(delivered.effects.wake == std::vector<RunKey>{1});
+      CHECK(subject.load(1).entries.size() == 3);
+      CHECK(subject.reader().hook("default", "t").value()->waiting == waiting_now);
+    });
+  };
+  const auto nothing = [](Subject&) {};
+  const auto another_run = [](Subject& subject) { subject.expect<RunStarted>(start(new_run(2))); };
+  const auto another_payload = [](Subject& subject) {
+    subject.expect<Delivered>(payload("t", "6"));
+  };
+
+  waits(1, nothing, read_by(payload("t", "7"), "3", advance(1, 2, "b")));
+  waits(1, nothing, read_by(payload("t", "7"), "4", advance(1, 3, "b")));
+  waits(1, another_run, read_by(payload("t", "7"), "3", advance(2, 1, "b")));
+  waits(2, another_payload, read_by(payload("t", "7"), "3", advance(1, 3, "b")));
+}
+
+TEST_CASE("a payload that does not fit is refused, whoever awaits it") {
+  for_each_store([](Subject& subject) {
+    open_token(subject);
+
+    subject.expect<PayloadRefused>(read_by(payload("t", "\"seven\""), "3", advance(1, 3, "b")));
+
+    CHECK(subject.load(1).entries.size() == 3);
+    CHECK(waiting(subject, 1).empty());
+  });
+}
+
 TEST_CASE("a start whose token another run has is refused and leaves nothing") {
   for_each_store([](Subject& subject) {
     subject.expect<RunStarted>(start_with(1, "t"));

@@ -648,17 +648,22 @@ class ModelStore final : public Store {
     return found->second.answer;
   }
 
-  Delivered accept(std::int64_t hook_id, const Deliver& deliver, std::optional<NewRun> start,
-                   bool started) {
+  /// `or_start`: it can start a run, or has.
+  void put(std::int64_t hook_id, const Deliver& deliver, bool or_start,
+           std::optional<NewRun> start) {
     const Model::Hook& hook = model_.hooks.at(hook_id);
     model_.payloads[model_.next_payload++] = {.hook = hook_id,
                                               .value = deliver.payload,
                                               .at = deliver.now,
                                               .checked = !hook.claim.shape.empty(),
-                                              .or_start = started || start,
+                                              .or_start = or_start,
                                               .start = std::move(start)};
-    Delivered answer{
-        .run_id = run(hook.run).made.id, .hook_id = std::to_string(hook_id), .started = started};
+  }
+
+  Delivered receipt(std::int64_t hook_id, const Deliver& deliver, bool started) {
+    Delivered answer{.run_id = run(model_.hooks.at(hook_id).run).made.id,
+                     .hook_id = std::to_string(hook_id),
+                     .started = started};
     if (deliver.resume_id) {
       model_.receipts[{deliver.workspace, deliver.token, *deliver.resume_id}] = {
           deliver.fingerprint, answer, deliver.now + resume_id_kept};
@@ -673,9 +678,27 @@ class ModelStore final : public Store {
       return VersionMoved{version};
     if (const auto misfit = shapes_.check(hook.claim.shape, deliver.payload))
       return PayloadRefused{misfit->path, misfit->message};
-    Delivered answer = accept(hook_id, deliver, std::move(start), false);
+    Delivered answer = receipt(hook_id, deliver, false);
+    answer.read = read_at_once(hook_id, deliver, answer.effects);
+    if (answer.read) return answer;
+    put(hook_id, deliver, start.has_value(), std::move(start));
     answer.effects.wake.push_back(hook.run);
     return answer;
+  }
+
+  /// Accepted and consumed: the payload is never there for anybody else.
+  bool read_at_once(std::int64_t hook_id, const Deliver& deliver, Effects& effects) {
+    const Model::Hook& hook = model_.hooks.at(hook_id);
+    const bool others_wait = std::ranges::any_of(
+        model_.payloads, [&](const auto& each) { return each.second.hook == hook_id; });
+    if (!deliver.reading || deliver.reading->step.run != hook.run ||
+        deliver.reading->hook != hook.claim.op || hook.fed || others_wait) {
+      return false;
+    }
+    Answer advanced = answer(deliver.reading->step);
+    if (std::holds_alternative<Stale>(advanced)) return false;
+    effects = std::get<Advanced>(std::move(advanced)).effects;
+    return true;
   }
 
   Answer answer(const Deliver& command) {
@@ -704,7 +727,8 @@ class ModelStore final : public Store {
     }
     const auto hook = find_hook(command.deliver.workspace, command.deliver.token);
     model_.hooks.at(*hook).fed = true;
-    Delivered answer = accept(*hook, command.deliver, std::nullopt, true);
+    put(*hook, command.deliver, true, std::nullopt);
+    Delivered answer = receipt(*hook, command.deliver, true);
     answer.effects = std::move(effects);
     if (status == Status::running) answer.effects.created.push_back(command.run.key);
     return answer;

@@ -109,7 +109,22 @@ Deliver RandomCommands::deliver() {
   if (random_.one_in(3)) command.resume_id = pick({"r", "q"});
   if (command.resume_id) command.fingerprint = command.payload;
   if (random_.one_in(8)) command.expected_version = random_.below(4);
+  if (random_.one_in(2)) command.reading = make_reading(command);
   return command;
+}
+
+/// Mostly by the run that has the token.
+base::Rare<Deliver::Reading> RandomCommands::make_reading(const Deliver& deliver) {
+  for (const auto& [id, hook] : model_.hooks) {
+    if (!hook.active || hook.claim.token != deliver.token || random_.one_in(8)) continue;
+    AdvanceRun step = advance();
+    step.run = hook.run;
+    step.seq = next_seq(hook.run);
+    step.changes = make_changes(hook.run, workspace_of(hook.run));
+    return Deliver::Reading{.hook = random_.one_in(8) ? "4" : hook.claim.op,
+                            .step = std::move(step)};
+  }
+  return std::nullopt;
 }
 
 ResumeOrStart RandomCommands::resume_or_start() {

@@ -28,6 +28,7 @@ class RandomCommands {
   AdvanceRun advance();
   CancelRun cancel();
   Deliver deliver();
+  base::Rare<Deliver::Reading> make_reading(const Deliver& deliver);
   ResumeOrStart resume_or_start();
   Command about_reservation();
   ReservationId pick_reservation();

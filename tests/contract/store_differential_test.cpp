@@ -171,19 +171,24 @@ TEST_CASE("SQLite answers every sequence of commands as the model does") {
 
 TEST_CASE("random commands meet every answer there is") {
   std::vector<int> seen(std::variant_size_v<Answer>);
+  int read_at_once = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const auto model = std::make_shared<Model>();
     const auto store = make_model_store(model);
     RandomCommands commands{seed, *model};
     for (int batch = 0; batch < batches_per_seed; ++batch) {
-      for (const Answer& answer : value(store->execute(commands.next_batch())))
+      for (const Answer& answer : value(store->execute(commands.next_batch()))) {
         ++seen[answer.index()];
+        const auto* delivered = std::get_if<Delivered>(&answer);
+        if (delivered != nullptr && delivered->read) ++read_at_once;
+      }
     }
   }
   for (std::size_t kind = 0; kind < seen.size(); ++kind) {
     CAPTURE(kind);
     CHECK(seen[kind] > 0);
   }
+  CHECK(read_at_once > 0);
 }
 
 }  // namespace

@@ -91,6 +91,17 @@ void DeliversToTheDead::repair(std::span<const Command> batch, std::vector<Answe
   }
 }
 
+void KeepsWhatWasRead::repair(std::span<const Command> batch, std::vector<Answer>& answers) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto* deliver = std::get_if<store::Deliver>(&batch[i]);
+    const auto* delivered = std::get_if<store::Delivered>(&answers[i]);
+    if (deliver == nullptr || delivered == nullptr || !delivered->read) continue;
+    sql("INSERT INTO semel_payload (hook, run, checked, at, value)"
+        " SELECT hook, run, 1, since, ?2 FROM semel_hook WHERE hook = ?1",
+        delivered->hook_id, deliver->payload);
+  }
+}
+
 void ConflictsWithItself::change(Commands& batch) {
   for (const Command& command : batch) {
     const auto* advance = std::get_if<AdvanceRun>(&command);

@@ -41,6 +41,15 @@ class DeliversToTheDead final : public BrokenStore {
   void repair(std::span<const store::Command> batch, std::vector<store::Answer>& answers) override;
 };
 
+/// A payload that its run has read at once waits all the same.
+class KeepsWhatWasRead final : public BrokenStore {
+ public:
+  using BrokenStore::BrokenStore;
+
+ private:
+  void repair(std::span<const store::Command> batch, std::vector<store::Answer>& answers) override;
+};
+
 /// A run's own registration, made at its start or by the generation before, counts as somebody else's.
 class ConflictsWithItself final : public BrokenStore {
  public:

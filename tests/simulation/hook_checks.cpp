@@ -6,28 +6,34 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace semel::sim {
 
 using journal::ArrivalKind;
 
-namespace {
+/// A payload may be taken in and go with its run, which makes room for another of its id, by one batch: that is seen by
+/// nobody but a trigger.
+void HookChecks::watch_payloads() {
+  if (std::exchange(watches_payloads_, true)) return;
+  database_.run(
+      "CREATE TEMP TABLE new_payload (value);"
+      "CREATE TEMP TRIGGER note_new_payload AFTER INSERT ON main.semel_payload BEGIN"
+      " INSERT INTO new_payload VALUES (new.value); END");
+}
 
-/// An answer may be heard some commits after its own.
-constexpr std::uint64_t news = 8;
-
-}  // namespace
-
-void HookChecks::accepted(std::int64_t payload) {
-  accepted_.insert(payload);
-  // Taken in and gone with its run, which made room for another of its id in the same batch: nobody ever saw it.
-  const bool is_seen =
-      waits_.contains(payload) || read_.contains(payload) || swept_.contains(payload);
-  if (!is_seen && commits_since_gone_ <= news) swept_.insert(payload);
+std::set<std::int64_t> HookChecks::take_new_payloads() {
+  watch_payloads();
+  std::set<std::int64_t> found;
+  {
+    store::sqlite::Rows rows = new_.select();
+    while (rows.next()) found.insert(std::stoll(rows.text(0)));
+  }
+  if (!found.empty()) database_.run("DELETE FROM temp.new_payload");
+  return found;
 }
 
 std::optional<Violation> HookChecks::after_commit(const std::vector<NewEntry>& entries, bool gone) {
-  commits_since_gone_ = gone ? 0 : commits_since_gone_ + 1;
   if (auto wrong = check_owners()) return wrong;
   if (auto wrong = check_conflicts(entries)) return wrong;
   std::set<std::int64_t> waits;
@@ -36,6 +42,7 @@ std::optional<Violation> HookChecks::after_commit(const std::vector<NewEntry>& e
     while (rows.next()) waits.insert(std::stoll(rows.text(0)));
   }
   std::swap(waits_, waits);  // now `waits` is as it was before
+  waits.merge(take_new_payloads());
   if (auto wrong = check_reading(entries)) return wrong;
   for (const std::int64_t payload : waits) {
     if (waits_.contains(payload) || read_.contains(payload)) continue;

@@ -23,7 +23,7 @@ class HookChecks {
   std::optional<Violation> after_commit(const std::vector<NewEntry>& entries, bool gone);
 
   /// A client was told that its payload was accepted.
-  void accepted(std::int64_t payload);
+  void accepted(std::int64_t payload) { accepted_.insert(payload); }
 
   /// Whatever was accepted waits, was read, or went with the run that left it.
   std::optional<Violation> everything();
@@ -31,6 +31,8 @@ class HookChecks {
   std::size_t payloads_read() const { return read_.size(); }
 
  private:
+  void watch_payloads();
+  std::set<std::int64_t> take_new_payloads();
   std::optional<Violation> check_owners();
   std::optional<Violation> check_conflicts(const std::vector<NewEntry>& entries);
   std::optional<Violation> check_reading(const std::vector<NewEntry>& entries);
@@ -50,12 +52,13 @@ class HookChecks {
       " (SELECT 1 FROM semel_hook h WHERE h.hook = p.hook AND h.run = p.run)"};
   store::sqlite::Statement id_{database_, "SELECT id FROM semel_run WHERE run = ?1"};
   store::sqlite::Statement waiting_{database_, "SELECT value FROM semel_payload"};
+  store::sqlite::Statement new_{database_, "SELECT value FROM temp.new_payload"};
 
   std::set<std::int64_t> accepted_;
   std::map<std::int64_t, RunKey> read_;  ///< by whom
   std::set<std::int64_t> waits_;         ///< in the table, after the last commit
   std::set<std::int64_t> swept_;         ///< went unread with their run
-  std::uint64_t commits_since_gone_ = 1'000;
+  bool watches_payloads_ = false;
 };
 
 }  // namespace semel::sim

@@ -122,6 +122,7 @@ const std::array bugs = std::to_array<Planted>({
     {"acknowledges a payload before the commit", make<InStore<AcknowledgesPayloadsEarly>>, "S7"},
     {"frees tokens behind the end of their run", make<InStore<FreesTokensLater>>, "S8"},
     {"delivers to an awaiter that is gone", make<InStore<DeliversToTheDead>>, "S7"},
+    {"lets a payload wait that was read", make<InStore<KeepsWhatWasRead>>, "S7"},
     {"takes a run's own token for another's", make<InStore<ConflictsWithItself>>, "S8"},
     {"miscounts the attempts of results", make<MiscountsResults>, "S4 L6"},
 });

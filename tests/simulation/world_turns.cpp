@@ -31,12 +31,23 @@ std::string describe(const store::Command& command) {
       text += fmt::format(", {} {}", journal::to_string(request.kind), request.op);
     }
   };
+  const auto add_step = [&](const store::AdvanceRun& step) {
+    text += fmt::format(" {} at {}", step.run, step.seq);
+    for (const std::string& entry : step.entries) add_entry(entry);
+  };
+  const auto add_payload = [&](const store::Deliver& deliver) {
+    text += fmt::format(" {} with {}", deliver.token, deliver.payload);
+    if (deliver.reading) add_step(deliver.reading->step);
+  };
   if (const auto* start = std::get_if<store::StartRun>(&command)) {
     text += fmt::format(" {} {}", start->run.key, start->run.id);
     if (!start->first_entry.empty()) add_entry(start->first_entry);
   } else if (const auto* advance = std::get_if<store::AdvanceRun>(&command)) {
-    text += fmt::format(" {} at {}", advance->run, advance->seq);
-    for (const std::string& entry : advance->entries) add_entry(entry);
+    add_step(*advance);
+  } else if (const auto* deliver = std::get_if<store::Deliver>(&command)) {
+    add_payload(*deliver);
+  } else if (const auto* either = std::get_if<store::ResumeOrStart>(&command)) {
+    add_payload(either->deliver);
   } else if (const auto* reopen = std::get_if<store::ReopenRun>(&command)) {
     text += fmt::format(" {} at {}", reopen->run, reopen->seq);
   } else if (const auto* load = std::get_if<store::LoadRun>(&command)) {

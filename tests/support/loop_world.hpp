@@ -119,6 +119,15 @@ class World : public Host {
     loop().cancel("default", id, {}, answer<std::monostate>(), now);
   }
 
+  void resume(const std::string& token, const std::string& payload,
+              const std::optional<std::string>& resume_id = std::nullopt) {
+    loop().deliver({.token = token,
+                    .payload = payload,
+                    .resume_id = resume_id,
+                    .fingerprint = resume_id ? payload : ""},
+                   answer<DeliverReply>(), now);
+  }
+
   void wake(const std::string& id) { loop().wake("default", id, {}, answer<int>(), now); }
 
   void retry(const std::string& id) {

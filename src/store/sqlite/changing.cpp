@@ -173,13 +173,18 @@ void apply(Tables& tables, RunKey run, Seq next, const Changes& changes, TimePoi
   if (!effects.wake.empty()) settle(effects);
 }
 
-Answer advance_run(Tables& tables, const AdvanceRun& command) {
-  if (!append_entries(tables, command)) return stale(tables);
+bool advance_if_next(Tables& tables, const AdvanceRun& command, Effects& effects) {
+  if (!append_entries(tables, command)) return false;
   if (command.changes.status && !command.changes.end)
     tables.runs.set_status(command.run, *command.changes.status);
-  Advanced answer;
   apply(tables, command.run, command.seq + command.entries.size(), command.changes, command.now,
-        answer.effects);
+        effects);
+  return true;
+}
+
+Answer advance_run(Tables& tables, const AdvanceRun& command) {
+  Advanced answer;
+  if (!advance_if_next(tables, command, answer.effects)) return stale(tables);
   return answer;
 }
 
@@ -217,7 +222,7 @@ Answer mark_run(Tables& tables, const MarkRun& command) {
   if (!status || is_end(*status) || tables.journal.last(command.run) != command.seq)
     return stale(tables);
   tables.runs.mark(command.run, command.status, command.reason);
-  tables.journal.closed(command.run);
+  tables.open_runs.closed(command.run);
   return Advanced{};
 }
 

@@ -10,6 +10,9 @@ namespace semel::store::sqlite {
 void apply(Tables& tables, RunKey run, Seq next, const Changes& changes, TimePoint now,
            Effects& effects);
 
+/// What `AdvanceRun` does; false: nothing happened.
+bool advance_if_next(Tables& tables, const AdvanceRun& command, Effects& effects);
+
 Answer advance_run(Tables& tables, const AdvanceRun& command);
 Answer reopen_run(Tables& tables, const ReopenRun& command);
 Answer mark_run(Tables& tables, const MarkRun& command);

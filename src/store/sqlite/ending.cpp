@@ -54,8 +54,10 @@ std::vector<RunKey> tree_of(Tables& tables, RunKey run) {
 
 void end_run(Tables& tables, RunKey run, const End& end, TimePoint now, Effects& effects) {
   SEMEL_ASSERT(is_end(end.status));
+  const bool is_alone = tables.open_runs.is_alone(run);
   tables.runs.end(run, end, now);
-  tables.journal.closed(run);
+  tables.open_runs.closed(run);
+  if (is_alone) return;
   tables.wakeups.clear(run);
   release_at_end(tables, run, end.status, now, effects);
   for (const Wakeups::Waiter& waiter : tables.wakeups.take_waiters(run)) {

@@ -20,6 +20,7 @@ std::optional<HookKey> HookTable::insert(std::int64_t workspace, RunKey run, con
   Rows rows = insert_.select(workspace, run, claim.token, claim.op, claim.shape,
                              claim.webhook ? 1 : 0, now);
   if (!rows.next()) return std::nullopt;
+  open_runs_.involve(run);
   return rows.integer(0);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/sqlite/database.hpp"
+#include "store/sqlite/open_runs.hpp"
 #include "store/store.hpp"
 
 #include <optional>
@@ -25,7 +26,7 @@ struct HookRow {
 
 class HookTable {
  public:
-  explicit HookTable(Database& database) : database_(database) {}
+  HookTable(Database& database, OpenRuns& open_runs) : database_(database), open_runs_(open_runs) {}
 
   /// The hook's number, or none: somebody has the token.
   std::optional<HookKey> insert(std::int64_t workspace, RunKey run, const HookClaim& claim,
@@ -102,6 +103,7 @@ class HookTable {
   static HookRow read(const Rows& rows);
 
   Database& database_;
+  OpenRuns& open_runs_;
 
   Statement insert_{
       database_,

@@ -2,6 +2,7 @@
 
 #include "base/assert.hpp"
 #include "store/outcome.hpp"
+#include "store/sqlite/changing.hpp"
 #include "store/sqlite/starting.hpp"
 #include "store/start_text.hpp"
 
@@ -32,10 +33,8 @@ std::optional<Answer> repeated(Tables& tables, std::int64_t workspace, const Del
                    .started = receipt->started};
 }
 
-/// Takes the payload in for `hook`; what is wrong with it was looked at.
-Delivered accept(Tables& tables, const HookRow& hook, const Deliver& deliver,
-                 const std::optional<std::string>& start, bool started) {
-  tables.hooks.put(hook, deliver, start);
+/// The receipt for a payload that `hook` gets.
+Delivered receipt(Tables& tables, const HookRow& hook, const Deliver& deliver, bool started) {
   Delivered answer{
       .run_id = id_of(tables, hook.run), .hook_id = std::to_string(hook.key), .started = started};
   if (deliver.resume_id) {
@@ -43,6 +42,15 @@ Delivered accept(Tables& tables, const HookRow& hook, const Deliver& deliver,
                           {deliver.fingerprint, answer.run_id, hook.key, started});
   }
   return answer;
+}
+
+/// The run goes on with the payload at once, if all is as it was thought to be.
+bool read_at_once(Tables& tables, const HookRow& hook, const Deliver& deliver, Effects& effects) {
+  if (!deliver.reading) return false;
+  const auto& [op, step] = *deliver.reading;
+  const bool is_first_in_line = !hook.fed && !tables.hooks.has_payload(hook.key);
+  return hook.run == step.run && hook.op == op && is_first_in_line &&
+         advance_if_next(tables, step, effects);
 }
 
 std::optional<PayloadRefused> misfit(Tables& tables, const std::string& shape,
@@ -64,7 +72,11 @@ Answer deliver_to(Tables& tables, const HookRow& hook, const Deliver& deliver,
     }
   }
   if (auto refused = misfit(tables, hook.shape, deliver)) return *std::move(refused);
-  Delivered answer = accept(tables, hook, deliver, start, false);
+  // First of all: the run may go with what it does next.
+  Delivered answer = receipt(tables, hook, deliver, false);
+  answer.read = read_at_once(tables, hook, deliver, answer.effects);
+  if (answer.read) return answer;
+  tables.hooks.put(hook, deliver, start);
   answer.effects.wake.push_back(hook.run);
   return answer;
 }
@@ -209,7 +221,8 @@ Answer resume_or_start(Tables& tables, const ResumeOrStart& command) {
   const auto hook = tables.hooks.active(workspace, payload.token);
   SEMEL_ASSERT(hook && hook->run == run.key);
   tables.hooks.set_fed(hook->key, true);
-  Delivered answer = accept(tables, *hook, payload, started_its_run, true);
+  tables.hooks.put(*hook, payload, started_its_run);
+  Delivered answer = receipt(tables, *hook, payload, true);
   answer.effects = std::move(effects);
   if (status == Status::running) answer.effects.created.push_back(run.key);
   return answer;

@@ -2,23 +2,13 @@
 
 namespace semel::store::sqlite {
 
-namespace {
-
-/// More ends are not worth remembering: the busy ones are soon known again.
-constexpr std::size_t ends_max = std::size_t{1} << 16;
-
-}  // namespace
-
 bool JournalTable::append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
-  if (const auto known = ends_.find(run); known != ends_.end()) {
-    // No gap; whether the place is free is for the index to say.
-    if (seq > known->second || append_known_.run(run, seq, at, Blob{entry}) != 1) return false;
-    known->second = seq + 1;
-    return true;
-  }
-  if ((seq == 0 ? append_first_ : append_next_).run(run, seq, at, Blob{entry}) != 1) return false;
-  if (ends_.size() == ends_max) ends_.clear();
-  ends_.emplace(run, seq + 1);
+  const auto known = open_runs_.next(run);
+  // No gap; whether the place is free is for the index to say.
+  if (known && seq > *known) return false;
+  Statement& append = known ? append_known_ : seq == 0 ? append_first_ : append_next_;
+  if (append.run(run, seq, at, Blob{entry}) != 1) return false;
+  open_runs_.has_written(run, seq + 1);
   return true;
 }
 

@@ -2,19 +2,20 @@
 #pragma once
 
 #include "store/sqlite/database.hpp"
+#include "store/sqlite/open_runs.hpp"
 #include "store/store.hpp"
 
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace semel::store::sqlite {
 
 class JournalTable {
  public:
-  explicit JournalTable(Database& database) : database_(database) {}
+  JournalTable(Database& database, OpenRuns& open_runs)
+      : database_(database), open_runs_(open_runs) {}
 
   /// Writes the entry if the run is pending, running or waiting and its journal ends at `seq - 1`; otherwise nothing.
   bool append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry);
@@ -22,14 +23,8 @@ class JournalTable {
   /// Behind an entry that this transaction has just written, or under another guard.
   void append(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
     append_.run(run, seq, at, Blob{entry});
-    if (const auto known = ends_.find(run); known != ends_.end()) known->second = seq + 1;
+    if (open_runs_.next(run)) open_runs_.has_written(run, seq + 1);
   }
-
-  /// The run is no longer pending, running or waiting, or gone.
-  void closed(RunKey run) { ends_.erase(run); }
-
-  /// What was written by a transaction that was rolled back is not there.
-  void forget_ends() { ends_.clear(); }
 
   /// The position of the last entry; none: there is no entry.
   std::optional<Seq> last(RunKey run);
@@ -46,10 +41,7 @@ class JournalTable {
 
  private:
   Database& database_;
-
-  /// Where the journals of open runs end that this store has written to: nobody else writes while it has the file, so
-  /// looking up whether a run is open and has the entry before would find the same. Who gets a place is the index's to say.
-  std::unordered_map<RunKey, Seq> ends_;
+  OpenRuns& open_runs_;
 
   // Where the guard finds nothing the seq is NULL, and OR IGNORE skips the row, as it does where the position is taken.
   // The index alone would accept a gap. (INSERT … SELECT … WHERE EXISTS says the same and takes twice as long: reading

@@ -207,6 +207,10 @@ CREATE TABLE semel_reservation (
 );
 CREATE UNIQUE INDEX semel_reservation_id ON semel_reservation (digest);
 CREATE INDEX semel_reservation_sweep ON semel_reservation (sweep_at);
+
+-- Runs of one moment are few enough to be put in order when they are listed; their ids made the index three times as large.
+DROP INDEX semel_run_created;
+CREATE INDEX semel_run_created ON semel_run (workspace, created_at);
 )sql",
 };
 

@@ -100,9 +100,11 @@ Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional
     }
     create = std::get<Create>(decision);
   }
+  tables.open_runs.created(run.key);
   TokenHolders in_the_way;
   if (auto refused = claim_tokens(tables, run, workspace, asker, in_the_way)) {
     tables.hooks.remove(run.key);
+    tables.open_runs.closed(run.key);
     if (inserted) tables.runs.remove(run.key);
     ++tables.counters.starts_refused;
     return *std::move(refused);
@@ -122,7 +124,7 @@ Claim create_run(Tables& tables, const NewRun& run, Status status, std::optional
 
 void remove_run(Tables& tables, RunKey run) {
   tables.runs.remove(run);
-  tables.journal.closed(run);
+  tables.open_runs.closed(run);
   tables.hooks.remove(run);
   tables.journal.discard(run);
 }

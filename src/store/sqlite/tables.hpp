@@ -14,18 +14,19 @@ namespace semel::store::sqlite {
 struct Tables {
   explicit Tables(Database& database)
       : runs(database),
-        journal(database),
-        wakeups(database),
-        hooks(database),
+        journal(database, open_runs),
+        wakeups(database, open_runs),
+        hooks(database, open_runs),
         reservations(database) {}
 
   /// After a transaction that was rolled back: what it wrote is not there.
   void forget() {
     runs.forget_workspaces();
-    journal.forget_ends();
+    open_runs.forget();
     reservations.forget_fences();
   }
 
+  OpenRuns open_runs;
   RunTable runs;
   JournalTable journal;
   Wakeups wakeups;

@@ -31,6 +31,7 @@ void Wakeups::put(RunKey run, const InboxItem& item) {
   std::string bytes;
   if (item.failure) bytes = journal::encode(*item.failure);
   const std::optional<Blob> failure = item.failure ? std::optional{Blob{bytes}} : std::nullopt;
+  open_runs_.involve(run);
   put_.run(run, item.kind, item.op, item.value, failure, item.at);
 }
 

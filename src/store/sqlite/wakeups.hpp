@@ -3,6 +3,7 @@
 #pragma once
 
 #include "store/sqlite/database.hpp"
+#include "store/sqlite/open_runs.hpp"
 #include "store/store.hpp"
 
 #include <string>
@@ -13,10 +14,11 @@ namespace semel::store::sqlite {
 
 class Wakeups {
  public:
-  explicit Wakeups(Database& database) : database_(database) {}
+  Wakeups(Database& database, OpenRuns& open_runs) : database_(database), open_runs_(open_runs) {}
 
   /// Moves it if it is there.
   void set_timer(RunKey run, TimerKind kind, const std::string& op, TimePoint due) {
+    open_runs_.involve(run);
     set_timer_.run(due, run, kind, op);
   }
 
@@ -36,7 +38,11 @@ class Wakeups {
 
   std::vector<InboxItem> inbox(RunKey run);
 
-  void wait_for(RunKey target, RunKey run, const std::string& op) { wait_.run(target, run, op); }
+  void wait_for(RunKey target, RunKey run, const std::string& op) {
+    open_runs_.involve(target);
+    open_runs_.involve(run);
+    wait_.run(target, run, op);
+  }
 
   void stop_waiting(RunKey run, const std::string& op) { stop_waiting_.run(run, op); }
 
@@ -49,6 +55,7 @@ class Wakeups {
   std::vector<Waiter> take_waiters(RunKey target);
 
   void save_progress(RunKey run, const std::string& op, const std::string& value) {
+    open_runs_.involve(run);
     save_progress_.run(run, op, value);
   }
 
@@ -65,6 +72,7 @@ class Wakeups {
 
  private:
   Database& database_;
+  OpenRuns& open_runs_;
 
   // REPLACE: (run, kind, op) is unique, so an earlier due time of the same timer goes.
   Statement set_timer_{
