@@ -5,6 +5,7 @@
 #include <semel/durable.hpp>
 #include <semel/hook.hpp>
 #include <semel/run.hpp>
+#include <semel/sql.hpp>
 
 #include <memory>
 #include <string>
@@ -37,6 +38,10 @@ class ClientPort : public RunPort {
                                                        std::string payload, StartSpec spec,
                                                        std::optional<std::string> resume_id) = 0;
   virtual HookInfo hook(const std::string& token) = 0;
+  virtual std::pair<std::string, bool> start_in(sql::Transaction& transaction, StartSpec spec) = 0;
+  virtual Resumed resume_in(sql::Transaction& transaction, const std::string& token,
+                            std::string payload, const ResumeOptions& options) = 0;
+  virtual void transact(const std::function<void(sql::Transaction&)>& function) = 0;
 };
 
 template <class F>
@@ -150,6 +155,37 @@ class Client {
                                detail::encode_arguments<F>(std::forward<A>(arguments)...)});
   }
 
+  /// The same as `start` inside a transaction of yours: the run exists if and only if the transaction is committed.
+  template <class R, class... P>
+  Started start_in(sql::Transaction& transaction, StartOptions options,
+                   Workflow<R> (*workflow)(P...), std::type_identity_t<P>... arguments) {
+    using F = Workflow<R> (*)(P...);
+    return started_in(transaction, {std::move(options), "", detail::function_identity(workflow),
+                                    detail::encode_arguments<F>(std::move(arguments)...)});
+  }
+
+  template <WorkflowFunction F, class... A>
+    requires(!detail::is_plain_function<F>)
+  Started start_in(sql::Transaction& transaction, StartOptions options, F workflow,
+                   A&&... arguments) {
+    return started_in(transaction, {std::move(options), "", detail::function_identity(workflow),
+                                    detail::encode_arguments<F>(std::forward<A>(arguments)...)});
+  }
+
+  template <WorkflowFunction F, class... A>
+  Started start_in(sql::Transaction& transaction, StartOptions options,
+                   const WorkflowRef<F>& workflow, A&&... arguments) {
+    return started_in(transaction, {std::move(options), workflow.name, "",
+                                    detail::encode_arguments<F>(std::forward<A>(arguments)...)});
+  }
+
+  /// The same as `resume` inside a transaction of yours.
+  template <value::Serialisable T>
+  Resumed resume_in(sql::Transaction& transaction, const std::string& token, const T& payload,
+                    const ResumeOptions& options = {}) {
+    return port_->resume_in(transaction, token, value::encode(payload), options);
+  }
+
   /// HookNotFoundError if nobody has the token.
   HookInfo hook(const std::string& token) { return port_->hook(token); }
 
@@ -164,8 +200,11 @@ class Client {
 
   void connect(std::shared_ptr<detail::ClientPort> port) { port_ = std::move(port); }
 
+  detail::ClientPort& port() { return *port_; }
+
  private:
   Started started(detail::StartSpec spec);
+  Started started_in(sql::Transaction& transaction, detail::StartSpec spec);
   ResumedOrStarted resumed_or_started(const std::string& token, std::string payload,
                                       detail::StartSpec spec);
 
@@ -224,6 +263,20 @@ class Engine : public Client {
   /// For `run_idempotently` (semel/idempotency.hpp): keys of the workspace "default", in this engine's store, in the same
   /// commits as its runs.
   IdempotencyStore& idempotency();
+
+  /// Runs the function in a transaction on the engine's own database (see semel/sql.hpp); when it returns, what the function
+  /// did is durable. What it throws is thrown here, and nothing it did stays.
+  template <std::invocable<sql::Transaction&> F>
+  std::invoke_result_t<F, sql::Transaction&> transaction(F&& function) {
+    using Result = std::invoke_result_t<F, sql::Transaction&>;
+    if constexpr (std::is_void_v<Result>) {
+      port().transact([&](sql::Transaction& tx) { std::invoke(function, tx); });
+    } else {
+      std::optional<Result> result;
+      port().transact([&](sql::Transaction& tx) { result.emplace(std::invoke(function, tx)); });
+      return *std::move(result);
+    }
+  }
 
   /// A client of another workspace; made when first asked for, lives as long as the engine.
   Client& workspace(const std::string& name);

@@ -12,6 +12,7 @@
 #include <semel/options.hpp>
 #include <semel/run.hpp>
 #include <semel/shape.hpp>
+#include <semel/sql.hpp>
 #include <semel/step.hpp>
 #include <semel/task.hpp>
 #include <semel/testing.hpp>

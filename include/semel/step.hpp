@@ -82,6 +82,16 @@ struct step_call<F, A...> {
 template <class F, class... A>
 using step_result_t = typename unwrap<typename step_call<F, A...>::returns>::type;
 
+/// Throws FatalError where there is no JSON for it: it will not be better the next time.
+template <class T>
+std::string encode_step_result(const T& result) {
+  try {
+    return value::encode(result);
+  } catch (const ValidationError& misfit) {
+    throw FatalError(misfit.what());
+  }
+}
+
 template <class F, class... A>
 class BodyOf final : public StepBody {
  public:
@@ -99,7 +109,7 @@ class BodyOf final : public StepBody {
       return "null";
     } else {
       auto arguments = arguments_;
-      return encode_result(call(context, arguments));
+      return encode_step_result(call(context, arguments));
     }
   }
 
@@ -112,7 +122,7 @@ class BodyOf final : public StepBody {
       co_return "null";
     } else {
       auto arguments = arguments_;
-      co_return encode_result(co_await call(context, arguments));
+      co_return encode_step_result(co_await call(context, arguments));
     }
   }
 
@@ -132,15 +142,6 @@ class BodyOf final : public StepBody {
                 "a step's bound arguments must be serialisable; capture what is not");
   static_assert(std::is_void_v<Result> || value::Serialisable<result_or_monostate<Result>>,
                 "a step's result must be serialisable: describe it with BOOST_DESCRIBE_STRUCT");
-
-  static std::string encode_result(const result_or_monostate<Result>& result) {
-    try {
-      return value::encode(result);
-    } catch (const ValidationError& misfit) {
-      // A result that cannot be written will not be better the next time.
-      throw FatalError(misfit.what());
-    }
-  }
 
   /// `arguments` are a copy: the next attempt gets the same ones.
   Returns call(const StepContext& context, std::tuple<A...>& arguments) {

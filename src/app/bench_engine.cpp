@@ -60,7 +60,7 @@ std::unique_ptr<detail::EngineCore> make_core(const std::filesystem::path& file,
                                               const BenchEngineOptions& options,
                                               std::shared_ptr<StoreMeter> meter) {
   return std::make_unique<detail::EngineCore>(
-      Limits{}, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+      EngineOptions{}, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop.frame_bytes_max = options.frame_bytes_max;
         auto opened = engine::ThreadedDriver::open(

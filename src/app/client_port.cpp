@@ -3,6 +3,7 @@
 #include "app/entry_view.hpp"
 #include "engine/frame.hpp"
 #include "engine/start_options.hpp"
+#include "engine/transacting.hpp"
 #include "idempotency/fingerprint.hpp"
 
 namespace semel::app {
@@ -76,14 +77,20 @@ T value_or_throw(base::Result<T> result) {
 }  // namespace
 
 void refuse_inside_workflow() {
-  if (!engine::inside_workflow()) return;
-  throw Error("CALL_INSIDE_WORKFLOW",
-              "a workflow's own code must not call the engine: it is replayed. Use child, spawn or "
-              "result_of, or do it in a step");
+  if (engine::inside_workflow()) {
+    throw Error(
+        "CALL_INSIDE_WORKFLOW",
+        "a workflow's own code must not call the engine: it is replayed. Use child, spawn or "
+        "result_of, or do it in a step");
+  }
+  if (engine::inside_transaction()) {
+    throw Error("CALL_INSIDE_TRANSACTION",
+                "a transaction runs on the thread that commits and must not wait for another "
+                "commit: use start_in and resume_in");
+  }
 }
 
 engine::StartInput WorkspaceClient::start_input(detail::StartSpec spec) {
-  refuse_inside_workflow();
   engine::check_start_options(spec.options);
   if (spec.workflow.empty()) spec.workflow = registry_->name_of(spec.function);
   const detail::WorkflowType* type = registry_->find(spec.workflow);
@@ -141,7 +148,6 @@ std::pair<std::string, bool> StepClient::resume_or_start(const std::string& toke
 
 store::Deliver WorkspaceClient::delivery(const std::string& token, std::string payload,
                                          const ResumeOptions& options) const {
-  refuse_inside_workflow();
   detail::check_token(token);
   if (options.resume_id && (options.resume_id->empty() || options.resume_id->size() > 255))
     throw Error("VALIDATION_ERROR", "/resume_id: a resume id has 1 to 255 bytes");
@@ -186,6 +192,48 @@ std::pair<std::string, bool> WorkspaceClient::resume_or_start(
         loop.resume_or_start(deliver, input, answer, now);
       });
   return {std::move(reply.run_id), reply.started};
+}
+
+std::pair<std::string, bool> WorkspaceClient::start_in(sql::Transaction& transaction,
+                                                       detail::StartSpec spec) {
+  thread_local base::SystemRandom random;
+  thread_local base::IdSource ids(random);
+  store::UnitOfWork& unit = engine::unit_of(transaction);
+  const TimePoint now = unit.now();
+  store::StartRun command{
+      .run = engine::new_run(start_input(std::move(spec)), *registry_, unit.new_run_key(),
+                             ids.next(now), now, retention_),
+      .first_entry = {},
+      .changes = {}};
+  store::Answer answer = unit.execute(command);
+  if (auto* exists = std::get_if<store::RunExists>(&answer))
+    return {std::move(exists->run.id), false};
+  if (const auto* refused = std::get_if<store::StartRefused>(&answer))
+    throw_refusal(engine::refusal_of(*refused));
+  return {std::move(command.run.id), true};
+}
+
+Resumed WorkspaceClient::resume_in(sql::Transaction& transaction, const std::string& token,
+                                   std::string payload, const ResumeOptions& options) {
+  store::UnitOfWork& unit = engine::unit_of(transaction);
+  store::Deliver deliver = delivery(token, std::move(payload), options);
+  deliver.now = unit.now();
+  store::Answer answer = unit.execute(deliver);
+  auto* done = std::get_if<store::Delivered>(&answer);
+  if (done == nullptr) throw_refusal(engine::delivery_refusal(token, answer));
+  return {std::move(done->run_id), std::move(done->hook_id)};
+}
+
+void WorkspaceClient::transact(const std::function<void(sql::Transaction&)>& function) {
+  auto work = engine::make_work(workspace_, [&function](sql::Transaction& transaction) {
+    function(transaction);
+    return std::string("null");
+  });
+  const auto done = call<engine::TransactReply>(
+      *driver_, {}, [work = std::move(work)](Loop& loop, TimePoint now, const auto& reply) {
+        loop.transact(work, reply, now);
+      });
+  if (done.error) std::rethrow_exception(done.error);
 }
 
 HookInfo WorkspaceClient::hook(const std::string& token) {

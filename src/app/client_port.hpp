@@ -18,11 +18,13 @@ void refuse_inside_workflow();
 class WorkspaceClient final : public detail::ClientPort {
  public:
   WorkspaceClient(std::shared_ptr<const engine::Registry> registry,
-                  std::shared_ptr<engine::Driver> driver, std::string workspace, Limits limits)
+                  std::shared_ptr<engine::Driver> driver, std::string workspace,
+                  const EngineOptions& options)
       : registry_(std::move(registry)),
         driver_(std::move(driver)),
         workspace_(std::move(workspace)),
-        limits_(limits) {}
+        limits_(options.limits),
+        retention_(base::bounded(options.retention)) {}
 
   std::pair<std::string, bool> start(detail::StartSpec spec) override;
   std::vector<std::string> list(const RunFilter& filter) override;
@@ -31,6 +33,11 @@ class WorkspaceClient final : public detail::ClientPort {
   std::pair<std::string, bool> resume_or_start(const std::string& token, std::string payload,
                                                detail::StartSpec spec,
                                                std::optional<std::string> resume_id) override;
+  std::pair<std::string, bool> start_in(sql::Transaction& transaction,
+                                        detail::StartSpec spec) override;
+  Resumed resume_in(sql::Transaction& transaction, const std::string& token, std::string payload,
+                    const ResumeOptions& options) override;
+  void transact(const std::function<void(sql::Transaction&)>& function) override;
   HookInfo hook(const std::string& token) override;
   detail::RunInfo look(const std::string& id) override;
   std::vector<Entry> journal(const std::string& id) override;
@@ -56,6 +63,7 @@ class WorkspaceClient final : public detail::ClientPort {
   std::shared_ptr<engine::Driver> driver_;
   std::string workspace_;
   Limits limits_;
+  std::chrono::nanoseconds retention_;
 };
 
 /// What a step body is given: starts without a key and resumes without an id get one from the step's id and the call's
@@ -72,6 +80,20 @@ class StepClient final : public detail::ClientPort {
   std::pair<std::string, bool> resume_or_start(const std::string& token, std::string payload,
                                                detail::StartSpec spec,
                                                std::optional<std::string> resume_id) override;
+
+  std::pair<std::string, bool> start_in(sql::Transaction& transaction,
+                                        detail::StartSpec spec) override {
+    return inner_->start_in(transaction, std::move(spec));
+  }
+
+  Resumed resume_in(sql::Transaction& transaction, const std::string& token, std::string payload,
+                    const ResumeOptions& options) override {
+    return inner_->resume_in(transaction, token, std::move(payload), options);
+  }
+
+  void transact(const std::function<void(sql::Transaction&)>& function) override {
+    inner_->transact(function);
+  }
 
   HookInfo hook(const std::string& token) override { return inner_->hook(token); }
 

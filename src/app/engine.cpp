@@ -52,8 +52,7 @@ engine::LoopOptions loop_options(const EngineOptions& options) {
 std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
                                                   const EngineOptions& options) {
   return std::make_unique<detail::EngineCore>(
-      options.limits, true,
-      [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+      options, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop = loop_options(options);
         driver.step_threads = options.step_threads;
@@ -67,7 +66,7 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
 
 std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
   return std::make_unique<detail::EngineCore>(
-      options.limits, false,
+      options,
       [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::LoopOptions loop = loop_options(options);
         loop.check_replay = true;
@@ -75,7 +74,8 @@ std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
             std::chrono::hours{1};  // thirty days of virtual time are over in no time
         return std::make_unique<engine::InlineDriver>(registry, memory_stores(), std::move(clients),
                                                       loop);
-      });
+      },
+      false);
 }
 
 engine::InlineDriver& inline_driver(detail::EngineCore& core) {
@@ -86,6 +86,11 @@ engine::InlineDriver& inline_driver(detail::EngineCore& core) {
 
 Started Client::started(detail::StartSpec spec) {
   auto [id, created] = port_->start(std::move(spec));
+  return Started{Run{port_, std::move(id)}, created};
+}
+
+Started Client::started_in(sql::Transaction& transaction, detail::StartSpec spec) {
+  auto [id, created] = port_->start_in(transaction, std::move(spec));
   return Started{Run{port_, std::move(id)}, created};
 }
 

@@ -2,15 +2,15 @@
 
 namespace semel::detail {
 
-EngineCore::EngineCore(Limits limits, bool has_timers, const MakeDriver& make_driver)
-    : limits_(limits) {
+EngineCore::EngineCore(const EngineOptions& options, const MakeDriver& make_driver, bool has_timers)
+    : options_(options) {
   driver_ = make_driver(*registry_, [this](const std::string& workspace,
                                            const std::string& step_id) {
     return std::make_shared<Client>(std::make_shared<app::StepClient>(port(workspace), step_id));
   });
   kernel_ = idempotency::Kernel::make(
       std::make_shared<app::EnginePort>(driver_),
-      {.answer_bytes_max = limits.payload_bytes_max, .has_timers = has_timers});
+      {.answer_bytes_max = options.limits.payload_bytes_max, .has_timers = has_timers});
   reservations_ = std::make_unique<app::WorkspaceReservations>(kernel_, "default");
 }
 
@@ -31,7 +31,7 @@ std::shared_ptr<ClientPort> EngineCore::port(const std::string& workspace) {
   }
   const std::lock_guard lock(mutex_);
   auto& port = ports_[workspace];
-  if (!port) port = std::make_shared<app::WorkspaceClient>(registry_, driver_, workspace, limits_);
+  if (!port) port = std::make_shared<app::WorkspaceClient>(registry_, driver_, workspace, options_);
   return port;
 }
 

@@ -19,7 +19,7 @@ class EngineCore {
                                                                    engine::StepClientFactory)>;
 
   /// `has_timers`: leases are renewed and duplicates may wait; not where the clock moves when told to.
-  EngineCore(Limits limits, bool has_timers, const MakeDriver& make_driver);
+  EngineCore(const EngineOptions& options, const MakeDriver& make_driver, bool has_timers = true);
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
   ~EngineCore();
@@ -34,7 +34,7 @@ class EngineCore {
 
  private:
   std::shared_ptr<engine::Registry> registry_ = std::make_shared<engine::Registry>();
-  Limits limits_;
+  EngineOptions options_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<ClientPort>> ports_;
   std::map<std::string, std::unique_ptr<Client>> clients_;

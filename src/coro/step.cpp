@@ -1,6 +1,23 @@
+#include "base/assert.hpp"
+
 #include <semel/step.hpp>
 
 namespace semel::detail {
+
+std::string StepBody::run(const StepContext&) {
+  SEMEL_ASSERT(false);
+  return {};
+}
+
+Task<std::string> StepBody::start(const StepContext&) {
+  SEMEL_ASSERT(false);
+  co_return std::string{};
+}
+
+std::string StepBody::transact(sql::Transaction&) {
+  SEMEL_ASSERT(false);
+  return {};
+}
 
 std::uint64_t hash_arguments(std::string_view json) {
   // FNV-1a: stored, so it must be the same on every build; nothing rests on it but a warning.

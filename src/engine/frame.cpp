@@ -147,7 +147,9 @@ void Frame::deliver(const Arrival& arrival, const journal::RunState& before, Tim
       const bool is_run = operation != nullptr && (operation->kind == RequestKind::child ||
                                                    operation->kind == RequestKind::spawn ||
                                                    operation->kind == RequestKind::result_of);
-      if (!is_run) {
+      if (operation != nullptr && operation->kind == RequestKind::step) {
+        settle(arrival.op, {arrival.value, nullptr});
+      } else if (!is_run) {
         deliver_hook_outcome(arrival, operation);
       } else if (arrival.failure) {
         settle(arrival.op, {{}, &*arrival.failure});

@@ -69,7 +69,20 @@ struct DeliverReply {
   bool started = false;
 };
 
+/// What a transaction gave, or threw.
+struct TransactReply {
+  std::string value;  ///< JSON
+  std::exception_ptr error;
+};
+
 Refusal refusal_of(const store::StartRefused& refused);
+
+/// Why a payload for `token` was not taken in.
+Refusal delivery_refusal(const std::string& token, const store::Answer& answer);
+
+/// A run to be started: with these ids, at this time.
+store::NewRun new_run(StartInput input, const Registry& registry, store::RunKey key,
+                      std::string instance, TimePoint now, std::chrono::nanoseconds retention);
 
 /// What those who wait for the run are told; none: it goes on.
 std::optional<detail::RunEnd> end_of(const store::RunRecord& run);
@@ -177,6 +190,9 @@ class Loop {
   void deliver(store::Deliver deliver, const Reply<DeliverReply>& reply, TimePoint now);
   void resume_or_start(store::Deliver deliver, StartInput input, const Reply<DeliverReply>& reply,
                        TimePoint now);
+  /// See `store::Transact`.
+  void transact(std::shared_ptr<store::Work> work, const Reply<TransactReply>& reply,
+                TimePoint now);
   void cancel(std::string workspace, const std::string& id, CancelOptions options,
               const Reply<std::monostate>& reply, TimePoint now);
   void retry(std::string workspace, const std::string& id, RunOptions options,
@@ -296,6 +312,7 @@ class Loop {
   void after_commit(const RunPtr& run, const journal::Entry& entry, store::Effects& effects);
   void apply_outcomes(const RunPtr& run, const std::vector<std::string>& outcomes);
   void run_effects(const store::Effects& effects);
+  void settle(const RunPtr& run);
   void release(const RunPtr& run, const journal::Entry& entry);
   void run_deferred(const RunPtr& run);
   void when_ready(const RunPtr& run, std::function<void()> action);
@@ -319,6 +336,12 @@ class Loop {
   void listen(LiveRun& run);
   void stop_listening(LiveRun& run);
   void take_payloads(const RunPtr& run, const std::vector<store::PayloadItem>& items);
+
+  // loop_transact.cpp
+  void follow_up(const store::Effects& effects);
+  void transact_step(const RunPtr& run, const std::string& op);
+  void step_transacted(const RunPtr& run, const std::string& op, std::uint32_t attempt,
+                       store::Answer& answer);
 
   // loop_steps.cpp
   void begin_attempt(const RunPtr& run, const std::string& op);

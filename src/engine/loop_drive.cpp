@@ -295,6 +295,11 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
     apply_outcomes(run, effects.outcomes);
   }
   release(run, entry);
+  settle(run);
+}
+
+/// Something was committed for the run and taken up.
+void Loop::settle(const RunPtr& run) {
   if (options_.check_replay && run->frame && run->uncommitted == 0 && !run->blocked)
     check_by_replay(run);
   run_deferred(run);
@@ -462,18 +467,19 @@ store::NewRun Loop::child_run(const LiveRun& parent, const detail::ChildSpec& sp
   return run;
 }
 
-store::NewRun Loop::new_run(StartInput input) {
+store::NewRun new_run(StartInput input, const Registry& registry, RunKey key, std::string instance,
+                      TimePoint now, std::chrono::nanoseconds retention) {
   store::NewRun run;
-  run.key = new_key();
+  run.key = key;
   run.workspace = std::move(input.workspace);
-  run.instance = ids_.next(now_);
+  run.instance = std::move(instance);
   run.chosen_id = input.options.run_id.has_value();
   run.id = input.options.run_id.value_or(run.instance);
   run.workflow = std::move(input.workflow);
-  const detail::WorkflowType* type = registry_.find(run.workflow);
+  const detail::WorkflowType* type = registry.find(run.workflow);
   run.code_version = type == nullptr ? 1 : type->version;
   run.input = std::move(input.input);
-  run.created_at = now_;
+  run.created_at = now;
   run.idempotency_key = std::move(input.options.key);
   if (input.options.key_ttl) run.key_ttl = base::bounded(*input.options.key_ttl);
   run.fingerprint = std::move(input.fingerprint);
@@ -481,15 +487,20 @@ store::NewRun Loop::new_run(StartInput input) {
   run.on_running = static_cast<store::OnRunning>(input.options.on_running);
   run.after_done = static_cast<store::AfterDone>(input.options.after_done);
   if (input.options.delay && *input.options.delay > Millis{0})
-    run.start_at = now_ + base::bounded(*input.options.delay);
-  if (input.options.deadline) run.deadline = now_ + base::bounded(*input.options.deadline);
+    run.start_at = now + base::bounded(*input.options.delay);
+  if (input.options.deadline) run.deadline = now + base::bounded(*input.options.deadline);
   run.attributes = std::move(input.options.attributes);
   if (input.options.token) {
     run.hooks = {{.token = *std::move(input.options.token),
                   .shape = type == nullptr ? std::string{} : type->token_payload}};
   }
-  run.retention = options_.retention;
+  run.retention = retention;
   return run;
+}
+
+store::NewRun Loop::new_run(StartInput input) {
+  return engine::new_run(std::move(input), registry_, new_key(), ids_.next(now_), now_,
+                         options_.retention);
 }
 
 void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {

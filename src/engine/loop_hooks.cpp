@@ -32,7 +32,9 @@ std::uint64_t listening_place(std::string_view workspace, std::string_view token
   return (hash(workspace) * spread) ^ hash(token);
 }
 
-Refusal refusal_of(const std::string& token, Answer& answer) {
+}  // namespace
+
+Refusal delivery_refusal(const std::string& token, const Answer& answer) {
   if (const auto* refused = std::get_if<store::PayloadRefused>(&answer)) {
     return {"VALIDATION_ERROR", refused->message, "", refused->path};
   }
@@ -42,12 +44,9 @@ Refusal refusal_of(const std::string& token, Answer& answer) {
   }
   if (std::holds_alternative<store::VersionMoved>(answer))
     return {"CONCURRENCY_ERROR", "the run that has \"" + token + "\" has moved on", ""};
-  if (const auto* refused = std::get_if<store::StartRefused>(&answer))
-    return engine::refusal_of(*refused);
+  if (const auto* refused = std::get_if<store::StartRefused>(&answer)) return refusal_of(*refused);
   return {"HOOK_NOT_FOUND", "nobody has the token \"" + token + "\"", ""};
 }
-
-}  // namespace
 
 std::vector<store::HookClaim> claims_of(const journal::RunState& state) {
   std::vector<store::HookClaim> claims;
@@ -191,7 +190,7 @@ void Loop::delivered(const std::string& token, Answer& answer, const Reply<Deliv
     if (done == nullptr || !done->read) read_anew(ahead->run);
   }
   if (done == nullptr) {
-    reply(refusal_of(token, answer));
+    reply(delivery_refusal(token, answer));
     return;
   }
   reply(DeliverReply{done->run_id, done->hook_id, done->started});

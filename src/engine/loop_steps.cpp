@@ -60,6 +60,11 @@ void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
   if (stopping_ || run->dropped || run->state.is_over()) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr || operation->phase == Operation::Phase::backoff) return;
+  const detail::StepSpec* spec = run->frame ? run->frame->step(op) : nullptr;
+  if (spec != nullptr && spec->body->is_transaction()) {
+    when_ready(run, [this, run, op] { transact_step(run, op); });
+    return;
+  }
   if (!operation->at_most_once || operation->phase == Operation::Phase::begun) {
     hand_out(run, op);
     return;

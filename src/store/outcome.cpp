@@ -102,6 +102,15 @@ std::string payload_outcome(const std::string& op, const std::optional<PayloadIt
   return journal::encode(entry);
 }
 
+std::string step_outcome(const std::string& op, const std::string& name, std::uint32_t attempt,
+                         const std::string& value) {
+  journal::Entry entry = outcome(op);
+  entry.arrival.name = name;
+  entry.arrival.attempt = attempt;
+  entry.arrival.value = value;
+  return journal::encode(entry);
+}
+
 journal::Entry cancelled_entry(const std::string& reason) {
   journal::Entry entry;
   entry.arrival.kind = journal::ArrivalKind::cancelled;

@@ -35,6 +35,10 @@ std::string close_outcome(const std::string& op, bool closed);
 std::string payload_outcome(const std::string& op, const std::optional<PayloadItem>& payload,
                             const std::optional<value::Misfit>& misfit);
 
+/// The step `op` was a transaction, and this is its result.
+std::string step_outcome(const std::string& op, const std::string& name, std::uint32_t attempt,
+                         const std::string& value);
+
 /// The payload, or the misfit as a failure, and the payload's number.
 void take_payload(journal::Arrival& arrival, const PayloadItem& payload,
                   const std::optional<value::Misfit>& misfit);

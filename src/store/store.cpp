@@ -7,10 +7,10 @@ namespace semel::store {
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<Command>> command_names{
-    "open_node",  "reserve_keys", "node_well",     "start_run", "advance_run",     "cancel_run",
-    "reopen_run", "mark_run",     "save_progress", "sweep",     "load_run",        "read_inbox",
-    "find_due",   "find_work",    "find_run",      "deliver",   "resume_or_start", "reserve",
-    "complete",   "release",      "renew",         "forget",    "find_reservation"};
+    "open_node",  "reserve_keys", "node_well",     "start_run", "advance_run",      "cancel_run",
+    "reopen_run", "mark_run",     "save_progress", "sweep",     "load_run",         "read_inbox",
+    "find_due",   "find_work",    "find_run",      "deliver",   "resume_or_start",  "reserve",
+    "complete",   "release",      "renew",         "forget",    "find_reservation", "transact"};
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include <semel/error.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -296,6 +297,25 @@ struct ResumeOrStart {
   NewRun run;
 };
 
+class Work;
+
+/// Runs code of somebody else's inside the transaction; it happens whole or not at all, as commands do. As a run's step:
+/// only if the journal ends at `seq - 1` and the run goes on, and then its result is written there, in the same commit.
+/// Answers `Transacted`, or `Stale` for a step: then it was not run.
+struct Transact {
+  struct Step {
+    RunKey run = 0;
+    Seq seq = 0;
+    std::string op;
+    std::string name;
+    std::uint32_t attempt = 0;
+  };
+
+  std::shared_ptr<Work> work;
+  base::Rare<Step> step;
+  TimePoint now{};
+};
+
 /// Forgets keys whose time is over, removes finished runs past their retention (row, key, timers, attributes in this
 /// commit), forgets resume ids and reservations, and then removes entries of
 /// runs that are gone, at most `limit` rows in all. Answers `Swept`.
@@ -336,7 +356,7 @@ struct FindRun {
 using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun,
                              ReopenRun, MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue,
                              FindWork, FindRun, Deliver, ResumeOrStart, Reserve, Complete, Release,
-                             Renew, Forget, FindReservation>;
+                             Renew, Forget, FindReservation, Transact>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -479,6 +499,13 @@ struct ResumeIdReused {
   std::string run_id;
 };
 
+struct Transacted {
+  std::string value;         ///< what the work gave, as JSON
+  std::exception_ptr error;  ///< what it threw: then nothing of it stays, and its step has no entry
+  std::string entry;         ///< that was written for its step
+  Effects effects;
+};
+
 struct Swept {
   std::int64_t runs = 0;
   std::int64_t entries = 0;
@@ -511,11 +538,12 @@ struct RunsFound {
   std::vector<RunKey> runs;
 };
 
-using Answer = std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused,
-                            Advanced, Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept,
-                            RunLoaded, InboxRead, TimersDue, RunsFound, Delivered, HookMissing,
-                            PayloadRefused, ResumeIdReused, Acquired, Replay, InProgress, KeyReused,
-                            OutcomeUnknown, FenceLost, ReservationFound, ReservationMissing>;
+using Answer =
+    std::variant<Done, NodeOpened, KeysReserved, RunStarted, RunExists, StartRefused, Advanced,
+                 Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept, RunLoaded, InboxRead,
+                 TimersDue, RunsFound, Delivered, HookMissing, PayloadRefused, ResumeIdReused,
+                 Acquired, Replay, InProgress, KeyReused, OutcomeUnknown, FenceLost,
+                 ReservationFound, ReservationMissing, Transacted>;
 
 // ------------------------------------------------------------------------------------------------ the store
 

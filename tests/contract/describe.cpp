@@ -196,6 +196,11 @@ struct AnswerText {
 
   std::string operator()(const ReservationMissing&) const { return "no reservation"; }
 
+  std::string operator()(const Transacted& answer) const {
+    return fmt::format("transacted {} {} entry {} {}", answer.value, answer.error ? "threw" : "",
+                       answer.entry.size(), text(answer.effects));
+  }
+
   std::string operator()(const TimersDue& answer) const {
     std::string out = "due";
     for (const Timer& timer : answer.timers) out += " " + describe(timer);

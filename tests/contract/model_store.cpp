@@ -4,6 +4,7 @@
 #include "base/shape.hpp"
 #include "store/outcome.hpp"
 #include "store/start_text.hpp"
+#include "store/unit_of_work.hpp"
 
 #include <algorithm>
 #include <set>
@@ -57,10 +58,13 @@ class ModelStore final : public Store {
   base::Result<std::vector<Answer>> execute(std::span<const Command> batch) override {
     std::vector<Answer> answers;
     for (const Command& command : batch) {
-      answers.push_back(
-          std::visit([this](const auto& each) -> Answer { return answer(each); }, command));
+      answers.push_back(answer_one(command));
     }
     return answers;
+  }
+
+  Answer answer_one(const Command& command) {
+    return std::visit([this](const auto& each) -> Answer { return answer(each); }, command);
   }
 
  private:
@@ -291,7 +295,10 @@ class ModelStore final : public Store {
     if (changes.continue_as_new && !changes.end) continue_as_new(key, *changes.continue_as_new);
     if (changes.end) end(key, *changes.end, now, effects);
     for (const std::int64_t hook : released) pass_on(hook, now, effects);
+    settle(effects);
+  }
 
+  static void settle(Effects& effects) {
     std::set<RunKey> seen{effects.ended.begin(), effects.ended.end()};
     std::erase_if(effects.wake, [&](RunKey woken) { return !seen.insert(woken).second; });
   }
@@ -732,6 +739,76 @@ class ModelStore final : public Store {
     answer.effects = std::move(effects);
     if (status == Status::running) answer.effects.created.push_back(command.run.key);
     return answer;
+  }
+
+  // ---------------------------------------------------------------------------------------------- units of work
+
+  /// Has no SQL: that is what SQLite's own tests are about.
+  class Unit final : public UnitOfWork {
+   public:
+    Unit(ModelStore& store, TimePoint now) : store_(store), now_(now) {}
+
+    void run(std::string_view, std::span<const sql::Value>,
+             const std::function<void(const sql::Row&)>&) override {
+      throw sql::SqlError("SQL_ERROR", "the model has no SQL");
+    }
+
+    Answer execute(const Command& command) override {
+      Answer answer = store_.answer_one(command);
+      if (const auto* started = std::get_if<RunStarted>(&answer)) {
+        add(started->effects);
+        const NewRun& run = std::get<StartRun>(command).run;
+        if (!run.start_at) effects.created.push_back(run.key);
+      } else if (const auto* delivered = std::get_if<Delivered>(&answer)) {
+        add(delivered->effects);
+      }
+      return answer;
+    }
+
+    RunKey new_run_key() override { return store_.reserve(1); }
+
+    TimePoint now() const override { return now_; }
+
+    Effects effects;
+
+   private:
+    void add(const Effects& more) {
+      std::ranges::copy(more.wake, std::back_inserter(effects.wake));
+      std::ranges::copy(more.created, std::back_inserter(effects.created));
+      std::ranges::copy(more.ended, std::back_inserter(effects.ended));
+    }
+
+    ModelStore& store_;
+    TimePoint now_;
+  };
+
+  Answer answer(const Transact& command) {
+    const auto is_next = [&] {
+      if (!command.step) return true;
+      const auto found = model_.runs.find(command.step->run);
+      return found != model_.runs.end() && can_advance(found->second) &&
+             found->second.entries.size() == command.step->seq;
+    };
+    if (!is_next()) return Stale{};
+    const Model before = model_;
+    Transacted done;
+    Unit unit(*this, command.now);
+    try {
+      done.value = command.work->run(unit);
+      if (!is_next()) std::rethrow_exception(moved_its_own_run());
+    } catch (...) {
+      model_ = before;
+      done.error = std::current_exception();
+      return done;
+    }
+    if (command.step) {
+      const Transact::Step& step = *command.step;
+      done.entry = step_outcome(step.op, step.name, step.attempt, done.value);
+      append(step.run, done.entry, command.now);
+    }
+    done.effects = std::move(unit.effects);
+    settle(done.effects);
+    return done;
   }
 
   std::int64_t forget_receipts(TimePoint now, std::int64_t limit) {

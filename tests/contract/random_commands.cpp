@@ -1,5 +1,6 @@
 #include "tests/contract/random_commands.hpp"
 
+#include "store/unit_of_work.hpp"
 #include "tests/contract/stores.hpp"
 
 #include <semel/shape.hpp>
@@ -15,7 +16,7 @@ std::vector<Command> RandomCommands::next_batch() {
 }
 
 Command RandomCommands::next() {
-  switch (random_.below(52)) {
+  switch (random_.below(55)) {
     case 0:
       return Sweep{
           .now = now_,
@@ -77,6 +78,10 @@ Command RandomCommands::next() {
     case 50:
     case 51:
       return about_reservation();
+    case 52:
+    case 53:
+    case 54:
+      return transact();
     default:
       return advance();
   }
@@ -125,6 +130,47 @@ base::Rare<Deliver::Reading> RandomCommands::make_reading(const Deliver& deliver
                             .step = std::move(step)};
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// Does some commands, and may think better of it.
+class Script final : public Work {
+ public:
+  Script(std::vector<Command> commands, bool throws)
+      : commands_(std::move(commands)), throws_(throws) {}
+
+  std::string run(UnitOfWork& unit) override {
+    for (const Command& command : commands_) static_cast<void>(unit.execute(command));
+    if (throws_) throw Error("SCRIPTED", "as it happens");
+    return std::to_string(commands_.size());
+  }
+
+ private:
+  std::vector<Command> commands_;
+  bool throws_;
+};
+
+}  // namespace
+
+Transact RandomCommands::transact() {
+  std::vector<Command> commands;
+  for (std::uint64_t i = random_.below(4); i > 0; --i) {
+    if (random_.one_in(2)) {
+      commands.emplace_back(start());
+    } else {
+      commands.emplace_back(deliver());
+    }
+  }
+  Transact command{.work = std::make_shared<Script>(std::move(commands), random_.one_in(3)),
+                   .step = {},
+                   .now = now_};
+  if (random_.one_in(2)) {
+    const RunKey run = pick_run();
+    command.step = Transact::Step{
+        .run = run, .seq = next_seq(run), .op = pick({"1", "2"}), .name = "save", .attempt = 1};
+  }
+  return command;
 }
 
 ResumeOrStart RandomCommands::resume_or_start() {

@@ -30,6 +30,7 @@ class RandomCommands {
   Deliver deliver();
   base::Rare<Deliver::Reading> make_reading(const Deliver& deliver);
   ResumeOrStart resume_or_start();
+  Transact transact();
   Command about_reservation();
   ReservationId pick_reservation();
   Fence pick_fence(const ReservationId& id);

@@ -47,10 +47,11 @@ std::unique_ptr<detail::EngineCore> make_core(const std::shared_ptr<Fate>& fate)
   engine::LoopOptions options;
   options.check_replay = true;
   options.sweep_every = std::chrono::hours{1};
-  return std::make_unique<detail::EngineCore>(Limits{}, [&](const engine::Registry& registry,
-                                                            engine::StepClientFactory clients) {
-    return std::make_unique<engine::InlineDriver>(registry, stores, std::move(clients), options);
-  });
+  return std::make_unique<detail::EngineCore>(
+      EngineOptions{}, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+        return std::make_unique<engine::InlineDriver>(registry, stores, std::move(clients),
+                                                      options);
+      });
 }
 
 journal::Entry decoded(const store::StoredEntry& entry) { return *journal::decode(entry.bytes); }

@@ -22,6 +22,10 @@ namespace semel {
 class Client;
 struct StepContext;
 
+namespace sql {
+class Transaction;
+}
+
 namespace detail {
 
 /// How an operation ended, as its journal entry says it.
@@ -70,12 +74,16 @@ class StepBody {
  public:
   virtual ~StepBody() = default;
 
-  /// True: `start` gives a Task for the loop. False: `run` blocks a thread of the pool.
-  virtual bool is_task() const = 0;
+  /// `start` gives a Task for the loop.
+  virtual bool is_task() const { return false; }
 
-  /// The result as JSON; throws what the function throws.
-  virtual std::string run(const StepContext& context) = 0;
-  virtual Task<std::string> start(const StepContext& context) = 0;
+  /// `transact` is called inside the commit that writes its result.
+  virtual bool is_transaction() const { return false; }
+
+  // The result as JSON; they throw what the function throws. One of them is there.
+  virtual std::string run(const StepContext& context);
+  virtual Task<std::string> start(const StepContext& context);
+  virtual std::string transact(sql::Transaction& transaction);
 };
 
 struct StepSpec {

@@ -31,6 +31,8 @@ void set_up_writer(Database& database, const Database::Options& options) {
     // A log that one huge batch blew up is cut down again; below this it is overwritten, which is faster than growing.
     database.run("PRAGMA journal_size_limit = 67108864");
   }
+  // Our tables have none; a program's own may.
+  database.run("PRAGMA foreign_keys = ON");
   // Debian's SQLite zeroes what is deleted: more pages to write at every end of a run, and no promise of ours.
   database.run("PRAGMA secure_delete = OFF");
   // The default of 2 MiB holds the inner pages of a small store only; memory is taken as it is used.
@@ -41,6 +43,33 @@ void set_up_reader(Database& database) {
   database.run("PRAGMA query_only = ON");
   // The last connection to close would checkpoint; only the writer may.
   database.keep_wal_on_close();
+}
+
+bool is_ours(const char* name) {
+  constexpr std::string_view prefix = "semel_";
+  constexpr std::string_view numbers = "sqlite_sequence";
+  return name != nullptr && (sqlite3_strnicmp(name, prefix.data(), prefix.size()) == 0 ||
+                             sqlite3_stricmp(name, numbers.data()) == 0);
+}
+
+/// What a user's statement may do. The names are of tables for all actions that change one; which of the two depends on the
+/// action, and neither may be ours.
+bool is_allowed(int action, const char* first, const char* second) {
+  switch (action) {
+    case SQLITE_TRANSACTION:
+    case SQLITE_SAVEPOINT:
+    case SQLITE_PRAGMA:
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+      return false;
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_FUNCTION:
+    case SQLITE_RECURSIVE:
+      return true;
+    default:
+      return !is_ours(first) && !is_ours(second);
+  }
 }
 
 }  // namespace
@@ -84,6 +113,13 @@ std::shared_ptr<Database> Database::open(const std::string& path, Access access,
   } else {
     set_up_reader(*database);
   }
+  sqlite3_set_authorizer(
+      database->handle_,
+      [](void* self, int action, const char* first, const char* second, const char*, const char*) {
+        if (!static_cast<Database*>(self)->restricted_) return SQLITE_OK;
+        return is_allowed(action, first, second) ? SQLITE_OK : SQLITE_DENY;
+      },
+      database.get());
   // Last: setting wal_autocheckpoint takes the hook away.
   sqlite3_wal_hook(
       database->handle_,

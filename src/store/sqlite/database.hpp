@@ -88,6 +88,10 @@ class Database {
 
   bool in_transaction() { return sqlite3_get_autocommit(handle_) == 0; }
 
+  /// While it is restricted, statements can neither be prepared nor go on that end transactions, attach files, set pragmas
+  /// or change what belongs to semel. (Taking the rules away would make SQLite prepare all its statements anew.)
+  void restrict(bool restricted) { restricted_ = restricted; }
+
   /// Copies the write-ahead log into the database, as far as readers allow it; a reader in the way is no error.
   void checkpoint();
 
@@ -106,6 +110,7 @@ class Database {
   sqlite3* handle_ = nullptr;
   std::mutex mutex_;
   int wal_pages_ = 0;
+  bool restricted_ = false;
 
   friend class Transaction;
   struct Control;  ///< the statements around every transaction

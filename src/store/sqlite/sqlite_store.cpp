@@ -10,6 +10,7 @@
 #include "store/sqlite/sqlite_reader.hpp"
 #include "store/sqlite/starting.hpp"
 #include "store/sqlite/tables.hpp"
+#include "store/sqlite/transacting.hpp"
 #include "store/sqlite/upkeep.hpp"
 
 #include <fmt/format.h>
@@ -136,11 +137,45 @@ struct SqliteStore::Impl {
     return RunLoaded{.run = *tables.runs.record(*run)};
   }
 
-  std::vector<Answer> answer_all(std::span<const Command> batch) {
+  Answer execute(const Transact& command) {
+    return sqlite::transact(
+        tables, user, command, [this](const Command& inner) { return answer(inner); },
+        [this] { return upkeep.reserve_keys(1); });
+  }
+
+  /// Commands that poisoned the transaction before, and what they are told instead of being executed.
+  using Poison = std::map<std::size_t, std::exception_ptr>;
+
+  std::vector<Answer> answer_all(std::span<const Command> batch, Poison& poison) {
     std::vector<Answer> answers;
     answers.reserve(batch.size());
-    for (const Command& command : batch) answers.push_back(answer(command));
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (const auto known = poison.find(i); known != poison.end()) {
+        answers.emplace_back(Transacted{.value = {}, .error = known->second, .entry = {}});
+        continue;
+      }
+      try {
+        answers.push_back(answer(batch[i]));
+      } catch (const sqlite::Poisoned& poisoned) {
+        poison.emplace(i, poisoned.error);
+        throw;
+      }
+    }
     return answers;
+  }
+
+  /// One try; none: a command ended the transaction, and the batch has to be done over without it.
+  std::optional<std::vector<Answer>> commit(std::span<const Command> batch, Poison& poison) {
+    Transaction transaction{*database, Transaction::Kind::write};
+    try {
+      auto answers = answer_all(batch, poison);
+      transaction.commit();
+      return answers;
+    } catch (const sqlite::Poisoned&) {
+      ++tables.counters.batches_redone;
+      tables.forget();
+      return std::nullopt;
+    }
   }
 
   /// A disk that failed once is not believed again: what is cached may differ from what is written.
@@ -170,6 +205,7 @@ struct SqliteStore::Impl {
   std::shared_ptr<Database> database;
   sqlite::Tables tables{*database};
   sqlite::Upkeep upkeep{*database};
+  sqlite::UserSql user{*database};
   int checkpoint_pages;
   int checkpoint_due_at = checkpoint_pages;
   int pages_seen = 0;
@@ -219,14 +255,14 @@ base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> 
   const std::lock_guard guard{impl_->database->mutex()};
   try {
     ++impl_->tables.counters.batches;
-    if (!std::ranges::any_of(batch, writes)) return impl_->answer_all(batch);
+    Impl::Poison poison;
+    if (!std::ranges::any_of(batch, writes)) return impl_->answer_all(batch, poison);
 
-    Transaction transaction{*impl_->database, Transaction::Kind::write};
-    auto answers = impl_->answer_all(batch);
-    transaction.commit();
+    std::optional<std::vector<Answer>> answers;
+    while (!answers) answers = impl_->commit(batch, poison);
     ++impl_->tables.counters.commits;
     impl_->checkpoint_if_due();
-    return answers;
+    return *std::move(answers);
   } catch (const Failed& failed) {
     impl_->tables.forget();
     if (failed.fault().code == base::Errc::unavailable) impl_->give_up(failed.fault().message);

@@ -28,8 +28,10 @@ struct SqliteOptions {
 
 /// What the store did since it was opened. A guard that never fires may be broken: each has a count.
 struct SqliteCounters {
-  std::uint64_t batches = 0;  ///< executed, reading ones too
-  std::uint64_t commits = 0;  ///< batches that wrote
+  std::uint64_t batches = 0;         ///< executed, reading ones too
+  std::uint64_t commits = 0;         ///< batches that wrote
+  std::uint64_t units_undone = 0;    ///< code of somebody else's that threw
+  std::uint64_t batches_redone = 0;  ///< because such code ended their transaction
   std::uint64_t checkpoints = 0;
   std::uint64_t stale = 0;  ///< Stale answers
   std::uint64_t claims_held =

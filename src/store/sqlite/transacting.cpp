@@ -1,0 +1,99 @@
+#include "store/sqlite/transacting.hpp"
+
+#include "base/assert.hpp"
+#include "store/outcome.hpp"
+#include "store/sqlite/ending.hpp"
+
+namespace semel::store::sqlite {
+
+namespace {
+
+void add(Effects& effects, const Effects& more) {
+  effects.wake.insert(effects.wake.end(), more.wake.begin(), more.wake.end());
+  effects.created.insert(effects.created.end(), more.created.begin(), more.created.end());
+  effects.ended.insert(effects.ended.end(), more.ended.begin(), more.ended.end());
+}
+
+class Unit final : public UnitOfWork {
+ public:
+  Unit(UserSql& user, TimePoint now, const std::function<Answer(const Command&)>& execute,
+       const std::function<RunKey()>& new_run_key)
+      : user_(user), now_(now), execute_(execute), new_run_key_(new_run_key) {}
+
+  void run(std::string_view sql, std::span<const sql::Value> parameters,
+           const std::function<void(const sql::Row&)>& each) override {
+    user_.run(sql, parameters, each);
+  }
+
+  Answer execute(const Command& command) override {
+    has_commands = true;
+    Answer answer = execute_(command);
+    if (const auto* started = std::get_if<RunStarted>(&answer)) {
+      add(effects, started->effects);
+      const NewRun& run = std::get<StartRun>(command).run;
+      if (!run.start_at) effects.created.push_back(run.key);
+    } else if (const auto* delivered = std::get_if<Delivered>(&answer)) {
+      add(effects, delivered->effects);
+    }
+    return answer;
+  }
+
+  RunKey new_run_key() override { return new_run_key_(); }
+
+  TimePoint now() const override { return now_; }
+
+  Effects effects;
+  bool has_commands = false;
+
+ private:
+  UserSql& user_;
+  TimePoint now_;
+  const std::function<Answer(const Command&)>& execute_;
+  const std::function<RunKey()>& new_run_key_;
+};
+
+bool is_next(Tables& tables, const Transact::Step& step) {
+  if (const auto known = tables.open_runs.next(step.run)) return *known == step.seq;
+  const auto status = tables.runs.status(step.run);
+  return status && *status <= Status::waiting && tables.journal.next(step.run) == step.seq;
+}
+
+}  // namespace
+
+Answer transact(Tables& tables, UserSql& user, const Transact& command,
+                const std::function<Answer(const Command&)>& execute,
+                const std::function<RunKey()>& new_run_key) {
+  if (command.step && !is_next(tables, *command.step)) {
+    ++tables.counters.stale;
+    return Stale{};
+  }
+  Transacted answer;
+  Unit unit(user, command.now, execute, new_run_key);
+  user.begin();
+  try {
+    answer.value = command.work->run(unit);
+    if (command.step && !is_next(tables, *command.step))
+      std::rethrow_exception(moved_its_own_run());
+    user.keep();
+  } catch (const Failed&) {
+    throw;
+  } catch (const Poisoned&) {
+    throw;
+  } catch (...) {
+    answer.error = std::current_exception();
+    user.undo();
+    if (unit.has_commands) tables.forget();
+    ++tables.counters.units_undone;
+    return answer;
+  }
+  if (command.step) {
+    const Transact::Step& step = *command.step;
+    answer.entry = step_outcome(step.op, step.name, step.attempt, answer.value);
+    tables.journal.append(step.run, step.seq, command.now, answer.entry);
+  }
+  answer.effects = std::move(unit.effects);
+  settle(answer.effects);
+  return answer;
+}
+
+}  // namespace semel::store::sqlite
