@@ -338,6 +338,7 @@ class Loop {
   void take_payloads(const RunPtr& run, const std::vector<store::PayloadItem>& items);
 
   // loop_transact.cpp
+  std::string transaction_of(const LiveRun& run, const journal::Entry& entry) const;
   void follow_up(const store::Effects& effects);
   void transact_step(const RunPtr& run, const std::string& op);
   void step_transacted(const RunPtr& run, const std::string& op, std::uint32_t attempt,

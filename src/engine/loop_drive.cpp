@@ -114,7 +114,10 @@ void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   store::AdvanceRun advance = prepare(run, entry);
   advance.changes.inbox_consumed = std::move(extra.consumed);
   advance.changes.payloads_consumed = std::move(extra.payloads);
+  const std::string transaction = transaction_of(*run, entry);
   submit_entry(std::move(advance), run, std::move(entry), std::move(extra.written));
+  // In the same commit: nothing of it stays where the entry that asks for it does not.
+  if (!transaction.empty()) transact_step(run, transaction);
 }
 
 /// The command that writes the entry, which from here on is under way.

@@ -8,6 +8,28 @@ namespace semel::engine {
 using journal::Operation;
 using store::Answer;
 
+namespace {
+
+/// A body that is with the store, until it is answered or will never be.
+class BodyInStore {
+ public:
+  explicit BodyInStore(std::shared_ptr<LiveRun> run) : run_(std::move(run)) {
+    ++run_->frame->bodies_in_flight;
+  }
+
+  BodyInStore(const BodyInStore&) = delete;
+  BodyInStore& operator=(const BodyInStore&) = delete;
+
+  ~BodyInStore() {
+    if (--run_->frame->bodies_in_flight == 0) run_->frame->release_buried();
+  }
+
+ private:
+  std::shared_ptr<LiveRun> run_;
+};
+
+}  // namespace
+
 void Loop::transact(std::shared_ptr<store::Work> work, const Reply<TransactReply>& reply,
                     TimePoint now) {
   now_ = now;
@@ -21,6 +43,17 @@ void Loop::transact(std::shared_ptr<store::Work> work, const Reply<TransactReply
       [reply](const base::Fault& fault) {
         reply(Refusal{"STORE_UNAVAILABLE", fault.message, ""});
       });
+}
+
+/// The first transaction that `entry` asks for, where nothing is in its way; empty: none. Others are done one by one.
+std::string Loop::transaction_of(const LiveRun& run, const journal::Entry& entry) const {
+  if (run.blocked || stopping_ || lost_ || run.state.is_over()) return {};
+  for (const journal::Request& request : entry.requests) {
+    if (request.kind != journal::RequestKind::step) continue;
+    const detail::StepSpec* spec = run.frame->step(request.op);
+    if (spec != nullptr && spec->body->is_transaction()) return request.op;
+  }
+  return {};
 }
 
 /// What such code started or told is taken up; it may have set timers, too.
@@ -51,9 +84,9 @@ void Loop::transact_step(const RunPtr& run, const std::string& op) {
   ++run->uncommitted;
   if (run->is_idle) idle_.erase(run->idle_position);
   run->is_idle = false;
-  ++run->frame->bodies_in_flight;
-  submit(std::move(command), [this, run, op, attempt](Answer& answer) {
-    if (--run->frame->bodies_in_flight == 0) run->frame->release_buried();
+  auto body = std::make_shared<BodyInStore>(run);
+  submit(std::move(command), [this, run, op, attempt, body](Answer& answer) mutable {
+    body.reset();
     step_transacted(run, op, attempt, answer);
   });
 }

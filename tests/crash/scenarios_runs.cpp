@@ -282,6 +282,62 @@ void wake(Stage& stage) {
   stage.until(1h);
 }
 
+/// Writes a line each time it is run and gives how many there are: done twice, it would give one more.
+int write_line(sql::Transaction& tx) {
+  tx.exec("CREATE TABLE IF NOT EXISTS line (number INTEGER PRIMARY KEY)");
+  tx.exec("INSERT INTO line DEFAULT VALUES");
+  return tx.query<int>("SELECT count(*) FROM line").front();
+}
+
+void transactional_steps(Stage& stage) {
+  struct Shop {
+    Stage& stage;
+
+    Workflow<int> run() {
+      const int first = co_await transaction("first", write_line);
+      const int step_between = co_await step("between", stage.body(10));
+      const auto [second, third] =
+          co_await all(transaction("second", write_line), transaction("third", write_line));
+      const StepOptions options{.retry = {.attempts = 2, .initial = 10s, .jitter = false}};
+      const auto failed = co_await settled(transaction("fails", options, [](sql::Transaction& tx) {
+        write_line(tx);
+        throw std::runtime_error("no");
+      }));
+      co_await sleep(1min);
+      const int last = co_await transaction("last", write_line);
+      co_return first + second + third + last + step_between + (failed.ok() ? 1000 : 0);
+    }
+  } shop{stage};
+
+  const auto ref = stage.engine.add("lines", &Shop::run, &shop);
+
+  stage.act([&] { stage.engine.start({.run_id = "lines"}, ref); });
+  stage.until(1h);
+}
+
+void start_in_a_transaction(Stage& stage) {
+  struct Shop {
+    Stage& stage;
+
+    Workflow<int> run() {
+      co_return co_await transaction("count", [](sql::Transaction& tx) {
+        return tx.query<int>("SELECT count(*) FROM placed").front();
+      });
+    }
+  } shop{stage};
+
+  const auto ref = stage.engine.add("placed", &Shop::run, &shop);
+
+  stage.act([&] {
+    stage.engine.transaction([&](sql::Transaction& tx) {
+      tx.exec("CREATE TABLE IF NOT EXISTS placed (id TEXT PRIMARY KEY)");
+      tx.exec("INSERT OR IGNORE INTO placed VALUES ('one')");
+      stage.engine.start_in(tx, {.run_id = "one"}, ref);
+    });
+  });
+  stage.until(1h);
+}
+
 constexpr std::array runs = std::to_array<Scenario>({
     {"children", children},
     {"spawned runs", spawned_runs},
@@ -297,6 +353,8 @@ constexpr std::array runs = std::to_array<Scenario>({
     {"retry of a failed run", retry_of_a_failed_run},
     {"fork of a run", fork_of_a_run, true},
     {"wake", wake},
+    {"transactional steps", transactional_steps},
+    {"a start in a transaction", start_in_a_transaction},
 });
 
 }  // namespace
