@@ -186,6 +186,19 @@ Verdict judge(const std::filesystem::path& directory, const Books& books) {
   if (keyed != books.acks.size())
     problems.push_back(fmt::format("{} keys have {} runs", books.acks.size(), keyed));
 
+  // Rows of the program's own, written in the same commits as the runs that they belong to.
+  const auto [placed, booked] = engine.transaction([](sql::Transaction& tx) {
+    return tx
+        .query<std::tuple<std::size_t, std::size_t>>(
+            "SELECT (SELECT count(*) FROM placed), (SELECT count(*) FROM booking)")
+        .front();
+  });
+  const std::size_t bookings = engine.runs({.workflow = "books", .limit = 10'000'000}).size();
+  if (placed != bookings || booked != 3 * bookings) {
+    problems.push_back(fmt::format("{} runs have booked: {} were placed, {} rows were written",
+                                   bookings, placed, booked));
+  }
+
   for (const std::string& id : books.dead) {
     if (!is_suspicious(engine.run(id)))
       problems.push_back(fmt::format("run {} was dead too soon", id));

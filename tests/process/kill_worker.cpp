@@ -34,15 +34,16 @@ std::map<int, Progress> progress_in(const Ledger& ledger) {
 }
 
 /// Starts the client's n-th run. Asked again with the same n it asks for the same under the same key.
-Run start(Engine& engine, Ledger& ledger, int client, Number n) {
+Run start(Engine& engine, KillWorkflows& workflows, Ledger& ledger, int client, Number n) {
   const std::string who = std::to_string(client) + " " + std::to_string(n);
   const auto kind = static_cast<std::size_t>(n + client) % KillWorkflows::names.size();
   ledger.append("try " + who);
-  const auto started =
-      engine.start({.key = "client-" + std::to_string(client) + "-" + std::to_string(n)},
-                   KillWorkflows::names.at(kind), boost::json::array{n});
-  ledger.append("ack " + who + " " + started.run.id());
-  return started.run;
+  const std::string key = "client-" + std::to_string(client) + "-" + std::to_string(n);
+  const std::string_view name = KillWorkflows::names.at(kind);
+  Run run = name == "books" ? workflows.place(engine, key, n)
+                            : engine.start({.key = key}, name, boost::json::array{n}).run;
+  ledger.append("ack " + who + " " + run.id());
+  return run;
 }
 
 /// Waits for the run's end. Killed five times in a row at the wrong moment, a run is taken for the cause and `dead`; that is
@@ -60,20 +61,22 @@ void wait_for(Run run, Ledger& ledger) {
   }
 }
 
-void run_client(Engine& engine, Ledger& ledger, int client, Progress from) {
+void run_client(Engine& engine, KillWorkflows& workflows, Ledger& ledger, int client,
+                Progress from) {
   std::deque<Run> unfinished;
   for (Number n = from.acknowledged + 1;; ++n) {
-    unfinished.push_back(start(engine, ledger, client, n));
+    unfinished.push_back(start(engine, workflows, ledger, client, n));
     if (unfinished.size() < ahead) continue;
     wait_for(unfinished.front(), ledger);
     unfinished.pop_front();
   }
 }
 
-void finish(Engine& engine, Ledger& ledger, const std::map<int, Progress>& progress) {
+void finish(Engine& engine, KillWorkflows& workflows, Ledger& ledger,
+            const std::map<int, Progress>& progress) {
   for (const auto& [client, so_far] : progress) {
     for (Number n = so_far.acknowledged + 1; n <= so_far.begun; ++n)
-      start(engine, ledger, client, n);
+      start(engine, workflows, ledger, client, n);
   }
   // Children first: a run that waits for a dead one waits for the operator, too.
   for (const Run& run : engine.runs({.limit = 10'000'000})) wait_for(run, ledger);
@@ -89,7 +92,7 @@ int run(const std::filesystem::path& directory, const std::string& mode) {
   say_ready();
 
   if (mode == "finish") {
-    finish(engine, ledger, progress);
+    finish(engine, workflows, ledger, progress);
     engine.stop();
     return 0;
   }
@@ -98,7 +101,7 @@ int run(const std::filesystem::path& directory, const std::string& mode) {
     const auto found = progress.find(client);
     const Progress from = found == progress.end() ? Progress{} : found->second;
     threads.emplace_back(
-        [&engine, &ledger, client, from] { run_client(engine, ledger, client, from); });
+        [&, client, from] { run_client(engine, workflows, ledger, client, from); });
   }
   threads.clear();
   return 1;

@@ -102,7 +102,27 @@ class KillWorkflows {
     co_return first;
   }
 
+  /// Three rows of the program's own, none of them twice.
+  Workflow<Number> books(Number n) {
+    const std::string id = co_await uuid();
+    const auto book = [id](sql::Transaction& tx) {
+      tx.exec("INSERT INTO booking VALUES (?1)", id);
+      return tx.query<Number>("SELECT count(*) FROM booking WHERE id = ?1", id).front();
+    };
+    co_await transaction("first", book);
+    const Number between = co_await step("between", body(n));
+    co_await transaction("second", book);
+    const Number rows = co_await transaction("third", book);
+    co_return rows == 3 ? between : -1;
+  }
+
   void register_with(Engine& engine) {
+    engine.transaction([](sql::Transaction& tx) {
+      tx.exec(
+          "CREATE TABLE IF NOT EXISTS booking (id TEXT); CREATE INDEX IF NOT EXISTS"
+          " booking_id ON booking (id); CREATE TABLE IF NOT EXISTS placed (key TEXT)");
+    });
+    books_ = engine.add("books", &KillWorkflows::books, this);
     one_ = engine.add("one", &KillWorkflows::one, this);
     sleeps_ = engine.add("sleeps", &KillWorkflows::sleeps, this);
     engine.add("ten", &KillWorkflows::ten, this);
@@ -113,8 +133,19 @@ class KillWorkflows {
     engine.add("undoes", &KillWorkflows::undoes, this);
   }
 
-  static constexpr std::array<std::string_view, 8> names{"one",    "ten",   "sleeps", "retries",
-                                                         "family", "crowd", "once",   "undoes"};
+  /// Starts a run of `books` and writes down that it was placed, or neither.
+  Run place(Engine& engine, const std::string& key, Number n) {
+    return engine
+        .transaction([&](sql::Transaction& tx) {
+          Started started = engine.start_in(tx, {.key = key}, books_, n);
+          if (started.created) tx.exec("INSERT INTO placed VALUES (?1)", key);
+          return started;
+        })
+        .run;
+  }
+
+  static constexpr std::array<std::string_view, 9> names{
+      "one", "ten", "sleeps", "retries", "family", "crowd", "once", "undoes", "books"};
 
   static bool is_right(std::string_view name, Number n, Number result) {
     if (name == "ten") return result == 2 * (5 * n + 10);
@@ -172,6 +203,7 @@ class KillWorkflows {
   Ledger& ledger_;
   WorkflowRef<Workflow<Number> (KillWorkflows::*)(Number)> one_;
   WorkflowRef<Workflow<Number> (KillWorkflows::*)(Number)> sleeps_;
+  WorkflowRef<Workflow<Number> (KillWorkflows::*)(Number)> books_;
 };
 
 }  // namespace semel::process
