@@ -48,7 +48,7 @@ base::Result<std::string> parse_quoted(std::string_view value) {
     if (c == '\\') {
       if (++at == value.size()) break;
       c = value[at];
-      if (c != '"' && c != '\\') return invalid("only \\\" and \\\\ are escapes in a quoted key");
+      if (c != '"' && c != '\\') return invalid(R"(only \" and \\ are escapes in a quoted key)");
     } else if (!is_printable(c)) {
       return invalid("a quoted key has printable ASCII characters only");
     }

@@ -117,6 +117,22 @@ TEST_CASE("a file of a newer program is refused, and both versions are named") {
   }
 }
 
+TEST_CASE("a file of an older program is brought up to date and keeps what is in it") {
+  TemporaryDirectory directory;
+  const std::string path = directory.file("store.db");
+  execute(*opened({.path = path}), start(new_run(1)));
+  Foreign{path}.run(
+      "DROP TABLE semel_reservation; DELETE FROM semel_schema_version WHERE version = 3");
+
+  CHECK(contains(open_reader(path).error().message, "schema version 2"));
+  const auto store = opened({.path = path});
+
+  const Reserve reserve{.id = {.ns = "n", .key = "k"}, .now = at()};
+  CHECK(std::holds_alternative<Acquired>(execute(*store, reserve)));
+  CHECK(std::holds_alternative<InProgress>(execute(*store, reserve)));
+  CHECK(open_reader(path).value()->find("default", "run-1").value()->status == Status::running);
+}
+
 TEST_CASE("a reader looks into a file beside its owner and sees what is committed") {
   TemporaryDirectory directory;
   const std::string path = directory.file("store.db");
