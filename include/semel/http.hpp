@@ -387,5 +387,73 @@ class Server {
   std::unique_ptr<detail::ServerCore> core_;
 };
 
+// ------------------------------------------------------------------------------------------------ the client
+
+struct ClientOptions {
+  std::map<std::string, std::string> headers{};  ///< on every request; a credential, for example
+  Millis attempt_timeout{std::chrono::seconds{30}};  ///< of one attempt, its connection included
+  Millis deadline{std::chrono::minutes{2}};          ///< of a call, with all its attempts
+  Millis backoff{
+      100};  ///< before the second attempt; twice as long each time, a part of it by chance
+  Millis backoff_max{std::chrono::seconds{10}};
+  std::size_t answer_bytes_max = std::size_t{16} << 20U;
+  std::size_t idle_connections_max = 16;  ///< that are kept for the next call
+  std::string ca_file{};  ///< PEM; whom to trust over https instead of whom the system trusts
+};
+
+struct CallOptions {
+  std::optional<std::string> idempotency_key{};  ///< instead of one made up
+  std::map<std::string, std::string>
+      headers{};     ///< beside the client's; the key's header wins as well
+  int attempts = 3;  ///< in all
+  std::map<std::string, std::string> path{};  ///< what goes into the braces of the path
+  std::map<std::string, std::string> query{};
+  std::optional<Millis> deadline{};  ///< instead of the client's
+};
+
+namespace detail {
+
+class ClientCore;
+
+/// An answer with a status of 2xx; anything else is thrown.
+std::string call(ClientCore& core, const ContractSpec& contract, std::string body,
+                 const CallOptions& options);
+
+}  // namespace detail
+
+/// Calls contracts. To one that is idempotent it sends a key, the same on every attempt, so that repeating a call is
+/// safe. It repeats after connection errors, 408, 425, 429, 5xx and IDEMPOTENCY_IN_PROGRESS, and waits as long as the
+/// server asks; never without a key, unless the method only reads. Any thread may call.
+///
+/// What goes wrong is thrown as an Error with the server's code: ValidationError, IdempotencyConflictError,
+/// IdempotencyInProgressError, else ProblemError with the status; CONNECTION_FAILED and DEADLINE_EXCEEDED where there
+/// was no answer: then nobody knows whether the request had effects.
+class Client {
+ public:
+  /// `url` is "http://host:port/base" or "https://…".
+  explicit Client(const std::string& url, ClientOptions options = {});
+  explicit Client(std::unique_ptr<detail::ClientCore> core);
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  ~Client();
+
+  template <class Req, class Res>
+  Res call(const Contract<Req, Res>& contract, std::type_identity_t<Req> body,
+           const CallOptions& options = {}) {
+    std::string text;
+    if constexpr (!detail::is_nothing<Req>) value::encode_to(text, body);
+    const std::string answer = detail::call(*core_, contract.spec(), std::move(text), options);
+    if constexpr (detail::is_nothing<Res>) {
+      return {};
+    } else {
+      // A server may know more than this client: what is new in its answers is passed over.
+      return value::decode<Res>(answer, value::Mode::journal);
+    }
+  }
+
+ private:
+  std::unique_ptr<detail::ClientCore> core_;
+};
+
 }  // namespace http
 }  // namespace semel
