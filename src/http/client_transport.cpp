@@ -26,7 +26,7 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace ssl = boost::asio::ssl;
-using tcp = asio::ip::tcp;
+using Tcp = asio::ip::tcp;
 using boost::system::error_code;
 using Message = beast::http::request<beast::http::string_body>;
 using Answer = beast::http::response_parser<beast::http::string_body>;
@@ -46,14 +46,14 @@ class Wire {
 
   error_code connect(const Origin& origin, std::chrono::nanoseconds timeout) {
     error_code error;
-    tcp::resolver resolver(io_);
+    Tcp::resolver resolver(io_);
     const auto addresses = resolver.resolve(origin.host, origin.port, error);
     if (error) return error;
     until(timeout);
     lowest().async_connect(addresses,
-                           [&](error_code outcome, const tcp::endpoint&) { error = outcome; });
+                           [&](error_code outcome, const Tcp::endpoint&) { error = outcome; });
     run();
-    if (!error) lowest().socket().set_option(tcp::no_delay(true), error);
+    if (!error) lowest().socket().set_option(Tcp::no_delay(true), error);
     if (error || !secure_) return error;
     secure_->async_handshake(ssl::stream_base::client,
                              [&](error_code outcome) { error = outcome; });
@@ -72,7 +72,7 @@ class Wire {
     error_code error;
     lowest().socket().non_blocking(true, error);
     char byte = 0;
-    lowest().socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, error);
+    lowest().socket().receive(asio::buffer(&byte, 1), Tcp::socket::message_peek, error);
     return error == asio::error::would_block && buffer_.size() == 0;
   }
 

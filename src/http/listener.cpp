@@ -29,12 +29,12 @@ namespace {
 
 namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
-using tcp = asio::ip::tcp;
+using Tcp = asio::ip::tcp;
 using boost::system::error_code;
 // Concrete, because the type-erased default costs a fifth of the throughput.
 using Executor = asio::io_context::executor_type;
-using Socket = asio::basic_stream_socket<tcp, Executor>;
-using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
+using Socket = asio::basic_stream_socket<Tcp, Executor>;
+using Acceptor = asio::basic_socket_acceptor<Tcp, Executor>;
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
                                          asio::wait_traits<std::chrono::steady_clock>, Executor>;
 using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
@@ -80,7 +80,7 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
         work_(io_.get_executor()) {}
 
   /// Takes `endpoint`; port 0 becomes the one that was free.
-  void listen(tcp::endpoint& endpoint, bool is_shared) {
+  void listen(Tcp::endpoint& endpoint, bool is_shared) {
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(Acceptor::reuse_address(true));
     if (is_shared) acceptor_.set_option(ReusePort(true));
@@ -202,6 +202,7 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
 
   std::vector<std::shared_ptr<Connection>> all() {
     std::vector<std::shared_ptr<Connection>> connections;
+    connections.reserve(connections_.size());
     for (Connection* each : connections_) connections.push_back(each->shared_from_this());
     return connections;
   }
@@ -366,7 +367,7 @@ void Loop::accept() {
 
 void Loop::open(Socket socket) {
   error_code error;
-  socket.set_option(tcp::no_delay(true), error);
+  socket.set_option(Tcp::no_delay(true), error);
   if (!error) socket.non_blocking(true, error);
   if (error) return;  // gone already
   if (connections_.empty()) look_at_clock();
@@ -393,12 +394,12 @@ std::shared_ptr<ssl::context> tls_context(const ListenerOptions& options) {
   return context;
 }
 
-tcp::endpoint endpoint_of(const ListenerOptions& options) {
+Tcp::endpoint endpoint_of(const ListenerOptions& options) {
   error_code error;
   const auto address = asio::ip::make_address(options.host, error);
   if (!error) return {address, options.port};
   asio::io_context io;
-  const auto found = tcp::resolver(io).resolve(options.host, std::to_string(options.port), error);
+  const auto found = Tcp::resolver(io).resolve(options.host, std::to_string(options.port), error);
   if (error || found.empty()) throw Error("LISTEN_FAILED", "no address for " + options.host);
   return *found.begin();
 }
@@ -407,7 +408,7 @@ class SocketListener final : public Listener {
  public:
   SocketListener(const ListenerOptions& options, Handler& handler, const base::Clock& clock) {
     const auto tls = tls_context(options);
-    tcp::endpoint endpoint = endpoint_of(options);
+    Tcp::endpoint endpoint = endpoint_of(options);
     const unsigned threads = std::max(options.threads, 1U);
     try {
       // Sockets that share a port would also share it with another process that does so: ask for it alone first.
@@ -425,7 +426,8 @@ class SocketListener final : public Listener {
     for (const auto& loop : loops_) loop->start();
   }
 
-  ~SocketListener() override { stop(); }
+  // What could throw here are locks and threads of a broken process.
+  ~SocketListener() override { stop(); }  // NOLINT(bugprone-exception-escape)
 
   std::uint16_t port() const override { return port_; }
 

@@ -37,7 +37,7 @@ Response internal_problem() {
   return problem(500, internal, "something went wrong here; the request may have had effects");
 }
 
-Response told(int status, const Error& error, boost::json::object more = {}) {
+Response told(int status, const Error& error, const boost::json::object& more = {}) {
   // What is not UTF-8 cannot be said in JSON.
   const std::string_view detail = error.what();
   return problem(status, error.code(), base::is_utf8(detail) ? detail : std::string_view{}, more);
@@ -277,7 +277,12 @@ namespace {
 Response failed(const Endpoint& endpoint,
                 const std::function<void(std::string_view, std::exception_ptr)>& on_error) {
   Response answer = answer_to(std::current_exception());
-  if (on_error && is_unexpected(answer)) on_error(endpoint.spec.name, std::current_exception());
+  if (!on_error || !is_unexpected(answer)) return answer;
+  try {
+    on_error(endpoint.spec.name, std::current_exception());
+  } catch (...) {
+    return answer;  // the client gets its answer, whatever becomes of the report
+  }
   return answer;
 }
 
