@@ -99,6 +99,7 @@ bool Connection::step_head() {
       return read_more();
   }
   head_.show(in_.view(), request_);
+  is_head_request_ = request_.method == "HEAD";
   body_at_ = body_end_ = head_.length();
   if (head_.framing().has_body()) {
     begin_body();
@@ -231,7 +232,7 @@ void Connection::take_answer(Response response) {
   response_ = is_sendable(response) ? std::move(response) : unanswered();
   put_head(false);
   to_write_ = {
-      out_, is_head_request() || !has_body(response_.status) ? std::string_view{} : response_.body};
+      out_, is_head_request_ || !has_body(response_.status) ? std::string_view{} : response_.body};
   state_ = State::writing;
   advance();
 }
@@ -267,8 +268,6 @@ void Connection::take_end(bool is_whole) {
   advance();
 }
 
-bool Connection::is_head_request() const { return request_.method == "HEAD"; }
-
 void Connection::put_head(bool is_stream) {
   const Framing& framing = head_.framing();
   is_framed_ = is_stream && !framing.is_1_0;
@@ -296,7 +295,7 @@ bool Connection::step_streaming() {
   if (!parts_.empty()) {
     const std::string& bytes = parts_.front().bytes;
     part_is_out_ = true;
-    if (bytes.empty() || is_head_request()) return true;  // an empty chunk would be the last
+    if (bytes.empty() || is_head_request_) return true;  // an empty chunk would be the last
     out_.clear();
     if (is_framed_) append_chunk_size(out_, bytes.size());
     to_write_ = {out_, bytes, is_framed_ ? line_end : std::string_view{}};
@@ -310,7 +309,7 @@ bool Connection::step_streaming() {
     close();
     return false;
   }
-  if (is_framed_ && !is_head_request() && !last_is_out_) {
+  if (is_framed_ && !is_head_request_ && !last_is_out_) {
     last_is_out_ = true;
     to_write_ = {last_chunk};
     return true;
@@ -352,7 +351,7 @@ void Connection::after_writing() {
     return;
   }
   response_ = {};
-  request_.method = {};
+  is_head_request_ = false;
   in_.remove(0, body_end_);
   in_.shrink();
   head_.reset();

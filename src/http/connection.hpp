@@ -112,7 +112,6 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   void take_stream(Response head);
   void take_part(Part part);
   void take_end(bool is_whole);
-  bool is_head_request() const;
   void put_head(bool is_stream);
   bool wrote_all();
   void has_left(std::size_t bytes);
@@ -136,7 +135,8 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   HeadParser head_;
   bool head_is_timed_ = false;
   ChunkedReader chunks_;
-  Request request_;
+  Request request_;  ///< views of `in_`: not to be looked at while a body makes that grow
+  bool is_head_request_ = false;
   std::size_t body_at_ = 0;
   std::size_t body_end_ =
       0;  ///< of what is decoded; when all of it is, the next request begins here

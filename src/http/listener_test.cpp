@@ -392,6 +392,12 @@ TEST_CASE("slow clients are told so, idle ones are closed") {
     const auto answer = client.receive();
     CHECK(answer->status == 408);
   }
+  SUBCASE("an answer that nobody reads") {
+    Fixture slow{options};
+    auto client = slow.client();
+    client.send(get("/large-stream"));
+    CHECK_FALSE(slow.handler.pump_end.get_future().get());
+  }
   SUBCASE("a request under way is not idle") {
     Fixture slow{options};
     auto client = slow.client();
