@@ -10,7 +10,6 @@ namespace semel::http {
 
 namespace {
 
-constexpr std::string_view continue_line = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view last_chunk = "0\r\n\r\n";
 constexpr std::string_view line_end = "\r\n";
 
@@ -61,7 +60,7 @@ bool Connection::step() {
       return step_head();
     case State::continuing:
       if (!wrote_all()) return false;
-      state_ = State::body;
+      state_ = body_is_open_ ? State::handling : State::body;
       return true;
     case State::body:
       return step_body();
@@ -107,53 +106,6 @@ bool Connection::step_head() {
     request_is_complete();
   }
   return true;
-}
-
-void Connection::begin_body() {
-  const Framing& framing = head_.framing();
-  admission_ = handler_.admit(request_, limits_);
-  if (admission_.refusal) {
-    close_after_ = true;
-    state_ = State::handling;
-    take_answer(std::move(*admission_.refusal));
-    return;
-  }
-  if (framing.content_length.value_or(0) > admission_.body_bytes_max) {
-    refuse({413, "PAYLOAD_TOO_LARGE", "the body is too large"});
-    return;
-  }
-  chunks_ = ChunkedReader{admission_.body_bytes_max, limits_.head.bytes_max};
-  body_until_ = admission_.body_time ? loop_.coarse_now() + *admission_.body_time
-                                     : std::chrono::nanoseconds::max();
-  state_ = State::body;
-  // Who has sent some of the body does not wait to be asked for it.
-  if (framing.expects_continue && in_.size() == body_at_) {
-    to_write_ = {continue_line};
-    state_ = State::continuing;
-  }
-}
-
-bool Connection::step_body() {
-  const Framing& framing = head_.framing();
-  if (framing.is_chunked) {
-    const auto progress = chunks_.read(in_.data() + body_end_, in_.size() - body_end_);
-    body_end_ += progress.body;
-    in_.remove(body_end_, progress.consumed - progress.body);
-    if (progress.state == Parsed::failed) {
-      refuse(chunks_.refused());
-      return true;
-    }
-    if (progress.state == Parsed::complete) {
-      request_is_complete();
-      return true;
-    }
-  } else if (in_.size() - body_at_ >= *framing.content_length) {
-    body_end_ = body_at_ + static_cast<std::size_t>(*framing.content_length);
-    request_is_complete();
-    return true;
-  }
-  deadline_ = std::min(loop_.coarse_now() + limits_.idle_timeout, body_until_);
-  return read_more();
 }
 
 void Connection::request_is_complete() {
@@ -272,7 +224,8 @@ void Connection::put_head(bool is_stream) {
   const Framing& framing = head_.framing();
   is_framed_ = is_stream && !framing.is_1_0;
   const bool ends_by_close = is_stream && framing.is_1_0;
-  close_after_ = close_after_ || ends_by_close || !framing.keep_alive || loop_.is_stopping();
+  close_after_ =
+      close_after_ || body_is_open_ || ends_by_close || !framing.keep_alive || loop_.is_stopping();
   out_.clear();
   append_head(out_, response_,
               {.date = loop_.date(),
@@ -390,6 +343,17 @@ void Connection::on_read(std::size_t bytes) {
         read_more();  // over what is there: nobody looks at it
       }
       return;
+    case State::handling:
+    case State::writing:
+    case State::streaming:
+      if (!body_is_open_) return;
+      if (bytes == 0) {
+        lose_body();
+      } else {
+        in_.add(bytes);
+        give_part();
+      }
+      return;
     default:
       return;  // late, and nobody waits for it
   }
@@ -410,6 +374,7 @@ void Connection::on_written(std::size_t bytes) {
 /// Closing at once could destroy an answer that is on its way: a reset overtakes it where bytes of the client are unread.
 void Connection::shut_down() {
   state_ = State::shutting_down;
+  lose_body();
   deadline_ = loop_.coarse_now() + limits_.linger;
   start_shut_down();
 }
@@ -421,6 +386,10 @@ void Connection::on_shut_down() {
 }
 
 void Connection::on_deadline() {
+  if (body_deadline_.count() != 0 && deadline() == body_deadline_) {
+    lose_body();
+    return;
+  }
   deadline_ = {};
   switch (state_) {
     case State::head:
@@ -450,6 +419,7 @@ void Connection::close() {
   state_ = State::closed;
   deadline_ = {};
   close_transport();
+  lose_body();
   for (const Part& part : std::exchange(parts_, {})) {
     if (part.done) part.done(false);
   }

@@ -54,7 +54,11 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   void on_shut_down();
 
   /// When this is past, `on_deadline` is due; 0 for never.
-  std::chrono::nanoseconds deadline() const { return deadline_; }
+  std::chrono::nanoseconds deadline() const {
+    const bool is_bodys =
+        deadline_.count() == 0 || (body_deadline_.count() != 0 && body_deadline_ < deadline_);
+    return is_bodys ? body_deadline_ : deadline_;
+  }
 
   void on_deadline();
 
@@ -64,6 +68,7 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   /// Whatever is under way.
   void cut();
 
+  void read_body(std::function<void(BodyPart)> then) override;
   void answer(Response response) override;
   void begin_stream(Response head) override;
   void write(std::string part, std::function<void(bool)> done) override;
@@ -106,6 +111,10 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   bool step_handling();
   bool step_streaming();
   void begin_body();
+  void begin_streamed_body();
+  void take_read(std::function<void(BodyPart)> then);
+  void give_part();
+  void lose_body();
   bool read_more();
   void request_is_complete();
   void take_answer(Response response);
@@ -142,6 +151,11 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
       0;  ///< of what is decoded; when all of it is, the next request begins here
   Admission admission_;
   std::chrono::nanoseconds body_until_{};
+  bool body_is_open_ = false;  ///< a streamed one, of which more is to come
+  bool body_is_lost_ = false;
+  std::uint64_t body_left_ = 0;  ///< of it, where the length is known
+  std::function<void(BodyPart)> body_wanted_;
+  std::chrono::nanoseconds body_deadline_{};
 
   bool is_dispatched_ = false;
   Response response_;

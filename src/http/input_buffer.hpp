@@ -25,6 +25,11 @@ class InputBuffer {
     return bytes_.get() + size_;
   }
 
+  /// Makes sure that nothing moves until that much more is there.
+  void reserve(std::size_t more) {
+    while (capacity_ - size_ < more) grow();
+  }
+
   std::size_t room_size() const { return capacity_ - size_; }
 
   void add(std::size_t bytes) { size_ += bytes; }

@@ -34,14 +34,40 @@ struct ListenerOptions {
   std::string key_file{};
 };
 
+/// A part of a body that is read as it arrives.
+struct BodyPart {
+  enum class State {
+    more,  ///< ask for the next
+    last,  ///< that was all
+    lost,  ///< the rest does not come: the client is gone, too slow, or sends what is no body
+  };
+
+  State state = State::more;
+  std::string bytes{};
+};
+
 /// What a Responder is a handle of. Calls may come from any thread.
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
+  virtual void read_body(std::function<void(BodyPart)> then) = 0;
   virtual void answer(Response response) = 0;
   virtual void begin_stream(Response head) = 0;
   virtual void write(std::string part, std::function<void(bool)> done) = 0;
   virtual void end_stream(bool is_whole) = 0;
+};
+
+/// The body of a request that was admitted as a stream. What is not asked for is not read, so a client goes no faster than
+/// whoever reads.
+class BodyStream {
+ public:
+  explicit BodyStream(std::shared_ptr<AnswerSink> sink) : sink_(std::move(sink)) {}
+
+  /// `then` gets the next part, on the connection's thread. One at a time.
+  void read(std::function<void(BodyPart)> then) { sink_->read_body(std::move(then)); }
+
+ private:
+  std::shared_ptr<AnswerSink> sink_;
 };
 
 /// An answer whose length is not known when it begins. Destroyed without `finish`, the connection is cut, so that the
@@ -78,6 +104,9 @@ class Responder {
   Responder& operator=(Responder&&) = delete;
   ~Responder();
 
+  /// Of a request that was admitted as a stream. An answer that comes before its end ends the connection.
+  BodyStream body() const { return BodyStream{sink_}; }
+
   void answer(Response response) { std::exchange(sink_, nullptr)->answer(std::move(response)); }
 
   /// Sends the head; the body of `head` is its first part.
@@ -95,6 +124,7 @@ class Responder {
 struct Admission {
   std::size_t body_bytes_max = 0;
   std::optional<std::chrono::nanoseconds> body_time{};  ///< for all of it
+  bool is_streamed = false;           ///< `handle` is called at once and reads the body by itself
   std::optional<Response> refusal{};  ///< sent instead of reading the body; the connection ends
 };
 

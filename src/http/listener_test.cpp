@@ -29,6 +29,10 @@ class TestHandler : public Handler {
   Admission admit(const Request& request, const ListenerLimits& limits) override {
     Admission admission{.body_bytes_max = limits.body_bytes_max};
     if (request.path == "/slow-body") admission.body_time = 50ms;
+    if (request.path.starts_with("/upload")) {
+      admission.is_streamed = true;
+      admission.body_bytes_max = std::size_t{1} << 30U;
+    }
     if (request.path == "/refused") admission.refusal = Response{403, {}, "not you"};
     return admission;
   }
@@ -56,6 +60,14 @@ class TestHandler : public Handler {
       stream.finish();
     } else if (request.path == "/broken-stream") {
       AnswerStream stream = responder.stream({200, {}, "one"});
+    } else if (request.path == "/upload-echo") {
+      BodyStream body = responder.body();
+      echo(std::move(body), std::make_shared<AnswerStream>(responder.stream({200, {}, ""})));
+    } else if (request.path == "/upload-count") {
+      const auto kept = std::make_shared<Responder>(std::move(responder));
+      count(request, kept, 0);
+    } else if (request.path == "/upload-ignored") {
+      responder.answer({200, {}, "ignored"});
     } else if (request.path == "/large-stream") {
       pump(std::make_shared<AnswerStream>(responder.stream({200, {}, ""})), 200);
     } else {
@@ -89,6 +101,33 @@ class TestHandler : public Handler {
     last_body_ = request.body;
     kept_.push_back(std::move(responder));
     kept_one_.notify_all();
+  }
+
+  /// Sends back what arrives, and asks for more when that has left.
+  static void echo(BodyStream body, const std::shared_ptr<AnswerStream>& stream) {
+    body.read([body, stream](BodyPart part) {
+      const bool is_last = part.state == BodyPart::State::last;
+      stream->write(std::move(part.bytes), [body, stream, is_last](bool ok) {
+        if (is_last && ok) stream->finish();
+        if (!is_last && ok) echo(body, stream);
+      });
+    });
+  }
+
+  static void count(const Request& request, const std::shared_ptr<Responder>& responder,
+                    std::size_t before) {
+    responder->body().read([&request, responder, before](const BodyPart& part) {
+      const std::size_t bytes = before + part.bytes.size();
+      if (part.state == BodyPart::State::more) {
+        count(request, responder, bytes);
+      } else {
+        const bool is_lost = part.state == BodyPart::State::lost;
+        responder->answer(
+            {is_lost ? 400 : 200,
+             {},
+             std::string(request.header("x-name").value_or("")) + " " + std::to_string(bytes)});
+      }
+    });
   }
 
   void pump(const std::shared_ptr<AnswerStream>& stream, int left) {
@@ -354,6 +393,75 @@ TEST_CASE("a stream goes as fast as its reader, and ends with it") {
     CHECK_FALSE(fixture.handler.pump_end.get_future().get());
     CHECK(fixture.handler.parts_written < 200);
   }
+}
+
+TEST_CASE("a body may be read while it arrives, however large") {
+  const Fixture fixture;
+  auto client = fixture.client();
+  const std::string body(std::size_t{20} << 20U, 'x');
+
+  std::jthread sender(
+      [&] { client.send(post("/upload-count", body, "X-Name: n\r\n") + get("/next")); });
+  CHECK(client.receive()->body == "n 20971520");
+  CHECK(client.receive()->body == "GET /next ");
+  sender.join();
+
+  // There and back at the same time, through buffers far smaller than the body.
+  std::jthread again([&] { client.send(post("/upload-echo", body, "Connection: close\r\n")); });
+  const std::string all = client.rest();
+  CHECK(std::ranges::count(all, 'x') == 20971520);
+  CHECK(all.ends_with("\r\n0\r\n\r\n"));
+}
+
+TEST_CASE("a streamed body is the same however it is cut") {
+  const Fixture fixture;
+  const std::string bytes =
+      post("/upload-count", "hello", "X-Name: a\r\n") +
+      "PUT /upload-count HTTP/1.1\r\nHost: a\r\nX-Name: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nX: y\r\n\r\n" +
+      get("/d");
+  for (std::size_t split = 0; split <= bytes.size(); ++split) {
+    CAPTURE(split);
+    RawClient client{fixture.listener->port()};
+    client.send(std::string_view(bytes).substr(0, split));
+    client.send(std::string_view(bytes).substr(split));
+    CHECK(client.receive()->body == "a 5");
+    CHECK(client.receive()->body == "b 7");
+    CHECK(client.receive()->body == "GET /d ");
+  }
+}
+
+TEST_CASE("a streamed body that does not come to its end is lost, and the connection with it") {
+  ListenerOptions options;
+  options.limits.idle_timeout = 60ms;
+  const Fixture fixture{options};
+  const std::string start = "POST /upload-count HTTP/1.1\r\nHost: a\r\n";
+
+  auto half = fixture.client();
+  half.send(start + "Content-Length: 10\r\n\r\nabc").finish_sending();
+  CHECK(half.receive()->body == " 3");
+  CHECK(half.is_closed());
+
+  auto malformed = fixture.client();
+  malformed.send(start + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n");
+  CHECK(malformed.receive()->status == 400);
+  CHECK(malformed.is_closed());
+
+  auto slow = fixture.client();
+  slow.send(start + "Content-Length: 10\r\n\r\nabc");
+  CHECK(slow.receive()->body == " 3");
+  CHECK(slow.is_closed());
+
+  auto early = fixture.client();
+  early.send("POST /upload-ignored HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
+  const auto answer = early.receive();
+  CHECK(answer->body == "ignored");
+  CHECK(answer->says("connection: close"));
+
+  auto waiting = fixture.client();
+  waiting.send(start + "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  CHECK(waiting.receive()->status == 100);
+  CHECK(waiting.send("abc").receive()->body == " 3");
 }
 
 TEST_CASE("slow clients are told so, idle ones are closed") {
