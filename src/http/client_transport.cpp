@@ -44,12 +44,14 @@ class Wire {
     }
   }
 
-  error_code connect(const Origin& origin, std::chrono::nanoseconds timeout) {
+  /// From now on until `timeout` has passed, whatever is done.
+  void begin_attempt(std::chrono::nanoseconds timeout) { lowest().expires_after(timeout); }
+
+  error_code connect(const Origin& origin) {
     error_code error;
     Tcp::resolver resolver(io_);
     const auto addresses = resolver.resolve(origin.host, origin.port, error);
     if (error) return error;
-    until(timeout);
     lowest().async_connect(addresses,
                            [&](error_code outcome, const Tcp::endpoint&) { error = outcome; });
     run();
@@ -61,8 +63,7 @@ class Wire {
     return error;
   }
 
-  error_code exchange(const Message& message, Answer& answer, std::chrono::nanoseconds timeout) {
-    until(timeout);
+  error_code exchange(const Message& message, Answer& answer) {
     return secure_ ? exchange_over(*secure_, message, answer)
                    : exchange_over(*plain_, message, answer);
   }
@@ -93,8 +94,6 @@ class Wire {
   }
 
   beast::tcp_stream& lowest() { return secure_ ? beast::get_lowest_layer(*secure_) : *plain_; }
-
-  void until(std::chrono::nanoseconds timeout) { lowest().expires_after(timeout); }
 
   void run() {
     io_.restart();
@@ -129,15 +128,17 @@ class WireTransport final : public ClientTransport {
                                             std::chrono::nanoseconds timeout,
                                             bool may_reuse) override {
     std::unique_ptr<Wire> wire = may_reuse ? take_idle() : nullptr;
-    if (wire == nullptr) {
-      wire = std::make_unique<Wire>(tls_.get(), origin_);
-      if (const error_code error = wire->connect(origin_, timeout))
+    const bool is_new = wire == nullptr;
+    if (is_new) wire = std::make_unique<Wire>(tls_.get(), origin_);
+    wire->begin_attempt(timeout);
+    if (is_new) {
+      if (const error_code error = wire->connect(origin_))
         return NoAnswer{"cannot connect: " + error.message()};
     }
     Answer answer;
     answer.body_limit(options_.answer_bytes_max);
     if (request.method == "HEAD") answer.skip(true);
-    if (const error_code error = wire->exchange(message_of(request), answer, timeout))
+    if (const error_code error = wire->exchange(message_of(request), answer))
       return NoAnswer{error.message()};
     const bool stays = answer.get().keep_alive();
     Response response = response_of(answer.release());
