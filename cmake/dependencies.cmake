@@ -3,7 +3,7 @@
 find_package(Boost 1.81 REQUIRED CONFIG COMPONENTS json)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL 3 REQUIRED COMPONENTS SSL Crypto)
 find_package(SQLite3 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)  # header-only and private, so installed copies do without

@@ -7,6 +7,7 @@
 #include <semel/engine.hpp>
 #include <semel/error.hpp>
 #include <semel/hook.hpp>
+#include <semel/http.hpp>
 #include <semel/idempotency.hpp>
 #include <semel/operation.hpp>
 #include <semel/options.hpp>

@@ -9,6 +9,26 @@
 
 namespace semel::base {
 
+namespace {
+
+std::string uuid_text(std::uint64_t high, std::uint64_t low, std::uint64_t version) {
+  high = (high & ~0xF000ULL) | version << 12U;
+  low = (low & ~(3ULL << 62U)) | (2ULL << 62U);
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text(36, '-');
+  std::size_t nibble = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i == 8 || i == 13 || i == 18 || i == 23) continue;
+    std::uint64_t& word = nibble < 16 ? high : low;
+    text[i] = digits[word >> 60U];
+    word <<= 4U;
+    ++nibble;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::uint64_t SystemRandom::next() {
   if (used_ == block_.size()) {
     const int filled = RAND_bytes(reinterpret_cast<unsigned char*>(block_.data()), sizeof block_);
@@ -30,19 +50,15 @@ double unit_interval(Random& random) {
 }
 
 std::string make_uuid(Random& random) {
-  std::uint64_t high = (random.next() & ~0xF000ULL) | 0x4000ULL;
-  std::uint64_t low = (random.next() & ~(3ULL << 62U)) | (2ULL << 62U);
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text(36, '-');
-  std::size_t nibble = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i == 8 || i == 13 || i == 18 || i == 23) continue;
-    std::uint64_t& word = nibble < 16 ? high : low;
-    text[i] = digits[word >> 60U];
-    word <<= 4U;
-    ++nibble;
-  }
-  return text;
+  const std::uint64_t high = random.next();
+  return uuid_text(high, random.next(), 4);
+}
+
+std::string make_uuid_v7(Random& random, TimePoint now) {
+  const auto millis = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count());
+  const std::uint64_t high = millis << 16U | (random.next() & 0x0FFFU);
+  return uuid_text(high, random.next(), 7);
 }
 
 std::string IdSource::next(TimePoint now) {

@@ -48,6 +48,9 @@ double unit_interval(Random& random);
 /// A version 4 UUID.
 std::string make_uuid(Random& random);
 
+/// A version 7 UUID (RFC 9562): later ones sort behind earlier ones, by the millisecond.
+std::string make_uuid_v7(Random& random, TimePoint now);
+
 /// Time-ordered public ids: 26 characters of Crockford's base 32, 48 bits of milliseconds and 80 random bits.
 /// Ids made by one source in one millisecond still ascend.
 class IdSource {

@@ -120,4 +120,16 @@ TEST_CASE("ids begin with their time and use letters that cannot be mistaken") {
   for (const char c : ids.next(noon)) CHECK(alphabet.find(c) != std::string::npos);
 }
 
+TEST_CASE("a version 7 UUID begins with its time") {
+  SeededRandom random{1};
+
+  const std::string uuid =
+      make_uuid_v7(random, TimePoint{std::chrono::milliseconds{0x017F22E279B0}});
+
+  CHECK(uuid.size() == 36);
+  CHECK(uuid.starts_with("017f22e2-79b0-7"));
+  CHECK(std::string("89ab").find(uuid[19]) != std::string::npos);
+  CHECK(make_uuid_v7(random, TimePoint{std::chrono::milliseconds{0x017F22E279B1}}) > uuid);
+}
+
 }  // namespace semel::base

@@ -1,0 +1,248 @@
+#include "http/kernel_layer.hpp"
+
+#include "base/clock.hpp"
+#include "http/problem.hpp"
+#include "http/stored_answer.hpp"
+#include "idempotency/fingerprint.hpp"
+#include "idempotency/kernel.hpp"
+#include "idempotency/key_header.hpp"
+#include "idempotency/request_fingerprint.hpp"
+#include "idempotency/scope.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace semel::http {
+
+namespace {
+
+using idempotency::FinishedAnswer;
+using idempotency::Found;
+using idempotency::Kernel;
+using idempotency::Policy;
+
+std::vector<std::string_view> lines_of(const Request& request, std::string_view name) {
+  std::vector<std::string_view> lines;
+  for (const HeaderView& header : request.headers) {
+    if (same_name(header.name, name)) lines.push_back(header.value);
+  }
+  return lines;
+}
+
+/// Reading changes nothing, so there is nothing to do once.
+bool only_reads(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE";
+}
+
+/// `Prefer: wait=5, …` in seconds (RFC 7240); of several the first. None: nothing usable was said.
+std::optional<std::chrono::seconds> preferred_wait(const Request& request) {
+  for (std::string_view line : lines_of(request, "prefer")) {
+    while (!line.empty()) {
+      const std::size_t comma = std::min(line.find(','), line.size());
+      std::string_view part = line.substr(0, comma);
+      line.remove_prefix(std::min(comma + 1, line.size()));
+      part.remove_prefix(std::min(part.find_first_not_of(" \t"), part.size()));
+      part = part.substr(0, part.find_first_of("; \t"));
+      const std::size_t equals = part.find('=');
+      if (equals == std::string_view::npos || !same_name(part.substr(0, equals), "wait")) continue;
+      const std::string_view number = part.substr(equals + 1);
+      std::int64_t seconds = 0;
+      const auto [end, wrong] =
+          std::from_chars(number.data(), number.data() + number.size(), seconds);
+      if (wrong == std::errc{} && end == number.data() + number.size() && seconds >= 0 &&
+          seconds <= std::chrono::seconds(std::chrono::hours{24}).count()) {
+        return std::chrono::seconds{seconds};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+idempotency::Patience patience_of(const Policy& policy, const Request& request) {
+  if (policy.in_flight == idempotency::InFlight::reject)
+    return {.wait = {}, .waiters_max = policy.waiters_max};
+  std::chrono::nanoseconds wait = policy.wait_default;
+  if (const auto preferred = preferred_wait(request)) wait = *preferred;
+  return {.wait = std::min<std::chrono::nanoseconds>(wait, policy.wait_max),
+          .waiters_max = policy.waiters_max};
+}
+
+std::string fingerprint_of(const Policy& policy, const KeyedRequest& keyed) {
+  const Request& request = keyed.request;
+  if (keyed.fingerprint_input) {
+    return idempotency::Fingerprint{}.add("chosen").add_json(keyed.fingerprint_input()).digest();
+  }
+  return idempotency::request_fingerprint(
+      policy.compared, {.method = request.method,
+                        .path = request.path,
+                        .query = request.query,
+                        .content_type = request.header("content-type").value_or(""),
+                        .is_encoded = request.header("content-encoding").has_value(),
+                        .body = request.body});
+}
+
+/// Where nobody is asked who they are, all are one.
+std::string scope_of(const KeyedRequest& keyed) {
+  if (keyed.contract.idempotency_scope)
+    return idempotency::scope_text(keyed.contract.idempotency_scope(keyed.call));
+  const Scope scope = keyed.contract.idempotency->scope;
+  std::map<std::string, std::string> parts;
+  if (scope == Scope::actor || scope == Scope::actor_tenant)
+    parts.emplace("actor", keyed.call.actor);
+  if (scope == Scope::tenant || scope == Scope::actor_tenant)
+    parts.emplace("tenant", keyed.call.tenant);
+  return idempotency::scope_text(parts);
+}
+
+Response replayed(const FinishedAnswer& finished) {
+  if (finished.state == store::ReservationState::not_retained) {
+    return problem("IDEMPOTENCY_RESPONSE_NOT_RETAINED",
+                   "the request was done; its answer was too large to keep");
+  }
+  auto answer = stored_answer(*finished.bytes);
+  if (!answer) {
+    return problem("IDEMPOTENCY_RESPONSE_NOT_RETAINED",
+                   "the work under this key was done elsewhere and has no answer for HTTP");
+  }
+  answer->headers.push_back({"idempotency-replayed", "true"});
+  return *std::move(answer);
+}
+
+/// Only a replay says that it is one.
+void claim_nothing(Response& answer) {
+  std::erase_if(answer.headers, [](const Header& header) {
+    return same_name(header.name, "idempotency-replayed");
+  });
+}
+
+/// Without a key: done as often as it is asked for.
+void run_unkeyed(const std::function<void(Done)>& run, Done done) {
+  run([done = std::move(done)](Response answer) {
+    claim_nothing(answer);
+    done(std::move(answer));
+  });
+}
+
+/// One request, from its reservation to its answer.
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  Exchange(Kernel& kernel, std::shared_ptr<const Policy> policy, std::function<void(Done)> run,
+           Done done)
+      : kernel_(kernel), policy_(std::move(policy)), run_(std::move(run)), done_(std::move(done)) {}
+
+  void begin(store::Reserve ask, const idempotency::Patience& patience) {
+    id_ = ask.id;
+    kernel_.reserve(
+        std::move(ask), patience,
+        [self = shared_from_this()](base::Result<Found> found) { self->reserved(found); });
+  }
+
+ private:
+  void reserved(const base::Result<Found>& found) {
+    if (!found) {
+      done_(problem("STORE_UNAVAILABLE", "the store is not available; nothing was done"));
+    } else if (const auto* acquired = std::get_if<store::Acquired>(&*found)) {
+      execute(acquired->fence);
+    } else if (const auto* finished = std::get_if<FinishedAnswer>(&*found)) {
+      done_(replayed(*finished));
+    } else if (std::holds_alternative<store::KeyReused>(*found)) {
+      done_(problem(policy_->mismatch_status, "IDEMPOTENCY_CONFLICT",
+                    "this idempotency key was used for another request"));
+    } else if (std::holds_alternative<store::OutcomeUnknown>(*found)) {
+      done_(problem("OUTCOME_UNKNOWN", "the request was begun, and nobody knows what came of it"));
+    } else {
+      Response busy = problem("IDEMPOTENCY_IN_PROGRESS",
+                              "a request with this idempotency key is still being handled");
+      busy.headers.push_back({"retry-after", "1"});
+      done_(std::move(busy));
+    }
+  }
+
+  void execute(store::Fence fence) {
+    fence_ = fence;
+    kept_ = kernel_.keep(id_, fence_, base::bounded(policy_->lease));
+    // We may be inside the engine's loop, and a handler may call it.
+    kernel_.port().go_on([self = shared_from_this()] {
+      self->run_([self](Response answer) { self->handled(std::move(answer)); });
+    });
+  }
+
+  /// The answer is stored, or the key is free again, before the client hears of it.
+  void handled(Response answer) {
+    claim_nothing(answer);
+    store::Command command = store::Release{.id = id_, .fence = fence_};
+    if (policy_->stored.contains(answer.status)) {
+      std::string bytes = store_answer(answer);
+      const bool fits = bytes.size() <= policy_->answer_bytes_max;
+      command = store::Complete{.id = id_,
+                                .fence = fence_,
+                                .state = fits ? store::ReservationState::completed
+                                              : store::ReservationState::not_retained,
+                                .answer = fits ? std::move(bytes) : std::string{}};
+    }
+    answer_ = std::move(answer);
+    kernel_.execute(std::move(command),
+                    [self = shared_from_this()](const base::Result<store::Answer>&) {
+                      // Where the store failed or the lease was lost the client gets its answer all the same: the work is done.
+                      self->kept_.reset();
+                      self->done_(std::move(self->answer_));
+                    });
+  }
+
+  Kernel& kernel_;
+  std::shared_ptr<const Policy> policy_;
+  std::function<void(Done)> run_;
+  Done done_;
+  store::ReservationId id_;
+  store::Fence fence_ = 0;
+  std::shared_ptr<void> kept_;
+  Response answer_;
+};
+
+class KernelLayer final : public IdempotencyLayer {
+ public:
+  KernelLayer(IdempotencyStore& store, Policy policy)
+      : store_(store), policy_(std::make_shared<const Policy>(std::move(policy))) {}
+
+  void handle(const KeyedRequest& keyed, std::function<void(Done)> run, Done done) override {
+    const Idempotent& wanted = *keyed.contract.idempotency;
+    if (only_reads(keyed.request.method)) return run_unkeyed(run, std::move(done));
+    auto key = idempotency::parse_key_lines(lines_of(keyed.request, wanted.header));
+    if (!key) return done(problem("IDEMPOTENCY_KEY_INVALID", key.error().message));
+    if (!*key) {
+      if (!wanted.required && !policy_->required) return run_unkeyed(run, std::move(done));
+      return done(problem("IDEMPOTENCY_KEY_REQUIRED", "this needs the header " + wanted.header));
+    }
+    store::Reserve ask;
+    ask.id = {.workspace = store_.workspace(),
+              .ns = namespace_of(keyed),
+              .scope = scope_of(keyed),
+              .key = **std::move(key)};
+    ask.fingerprint = fingerprint_of(*policy_, keyed);
+    ask.lease = base::bounded(policy_->lease);
+    ask.ttl = base::bounded(wanted.ttl);
+    ask.on_abandoned = policy_->on_abandoned;
+    const auto exchange =
+        std::make_shared<Exchange>(store_.kernel(), policy_, std::move(run), std::move(done));
+    exchange->begin(std::move(ask), patience_of(*policy_, keyed.request));
+  }
+
+ private:
+  std::string namespace_of(const KeyedRequest& keyed) const {
+    if (keyed.contract.idempotency_namespace)
+      return keyed.contract.idempotency_namespace(keyed.call);
+    return idempotency::endpoint_namespace(*policy_, keyed.request.method, keyed.request.path);
+  }
+
+  IdempotencyStore& store_;
+  std::shared_ptr<const Policy> policy_;
+};
+
+}  // namespace
+
+std::shared_ptr<IdempotencyLayer> make_kernel_layer(IdempotencyStore& store, Policy policy) {
+  return std::make_shared<KernelLayer>(store, std::move(policy));
+}
+
+}  // namespace semel::http

@@ -1,0 +1,99 @@
+// A server behind its contracts: routes, who may, what fits, and who runs the handler.
+#pragma once
+
+#include "base/clock.hpp"
+#include "engine/thread_pool.hpp"
+#include "http/idempotency_layer.hpp"
+#include "http/listener.hpp"
+#include "http/router.hpp"
+
+#include <semel/http.hpp>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace semel::http::detail {
+
+/// A handler for what no contract can say: any body, any answer, streams. Runs on the connection's thread. `request`
+/// stays until it is answered.
+using RawHandler = std::function<void(const Request& request, Call call, Responder responder)>;
+
+/// What a handler threw, as an answer. Nothing of it is shown where it is not one of ours.
+Response answer_to(const std::exception_ptr& thrown);
+
+/// Whether the answer hides what was thrown.
+bool is_unexpected(const Response& answer);
+
+/// The threads of blocking handlers. Requests hold it, and may come to it when the server is gone.
+class HandlerThreads {
+ public:
+  explicit HandlerThreads(unsigned threads_max)
+      : pool_(std::make_unique<engine::ThreadPool>(threads_max)) {}
+
+  /// Drops the work where the threads are gone.
+  void submit(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    if (pool_) pool_->submit(std::move(work));
+  }
+
+  /// Waits for what has begun.
+  void close() {
+    std::unique_ptr<engine::ThreadPool> pool;
+    const std::lock_guard lock(mutex_);
+    pool = std::move(pool_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<engine::ThreadPool> pool_;
+};
+
+class ServerCore final : public Handler {
+ public:
+  explicit ServerCore(ServerOptions options);
+  ServerCore(const ServerCore&) = delete;
+  ServerCore& operator=(const ServerCore&) = delete;
+  ~ServerCore() override;
+
+  void add(Endpoint endpoint);
+
+  /// `is_open`: nobody is asked who they are.
+  void add_raw(std::string method, std::string path, std::string name, bool is_open,
+               RawHandler handler);
+
+  /// Who remembers keys; before `start`.
+  void use(std::shared_ptr<IdempotencyLayer> layer) { layer_ = std::move(layer); }
+
+  void start();
+  void stop();
+
+  std::uint16_t port() const { return listener_ ? listener_->port() : 0; }
+
+  std::vector<ContractSpec> contracts() const;
+
+  Admission admit(const Request& request, const ListenerLimits& limits) override;
+  void handle(const Request& request, Responder responder) override;
+
+ private:
+  struct Route;
+  struct Exchange;
+
+  std::shared_ptr<const Route> find(const Request& request, Call& call,
+                                    std::optional<Response>& refusal) const;
+  std::optional<Response> refuse_caller(const Route& route, const Request& request,
+                                        Call& call) const;
+  static std::optional<Response> parse(Exchange& exchange);
+  static void run(const std::shared_ptr<Exchange>& exchange, Done done);
+  void add_route(Route route);
+
+  const ServerOptions options_;
+  const base::SystemClock clock_;
+  Router router_;
+  std::vector<std::shared_ptr<const Route>> routes_;
+  std::shared_ptr<IdempotencyLayer> layer_;
+  std::shared_ptr<HandlerThreads> handlers_;
+  std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace semel::http::detail
