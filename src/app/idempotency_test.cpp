@@ -298,6 +298,15 @@ TEST_CASE("an engine that has stopped says so") {
   CHECK_FALSE(answered.get_future().get());
 }
 
+TEST_CASE("what a function threw goes on, also where its key cannot be freed") {
+  Engine engine{"memory:"};
+  const auto stop_and_throw = [&]() -> int {
+    engine.stop();
+    throw std::runtime_error("no luck");
+  };
+  CHECK_THROWS_WITH(run_idempotently(engine.idempotency(), charge, stop_and_throw), "no luck");
+}
+
 TEST_CASE("reservations are accepted before anything runs") {
   Engine engine{"memory:"};
   CHECK(run_idempotently(engine.idempotency(), charge, [] { return 1; }) == 1);

@@ -88,6 +88,15 @@ void check_completed(const base::Result<Answer>& answer) {
               "over decides the result");
 }
 
+/// Behind a failure that matters more: if this fails too, the lease ends by itself.
+void release(Kernel& kernel, const store::ReservationId& id, store::Fence fence) {
+  try {
+    static_cast<void>(kernel.call(store::Release{.id = id, .fence = fence}));
+  } catch (const Error&) {
+    return;
+  }
+}
+
 /// Suspends until the kernel has answered, and goes on where users' code may.
 template <class T>
 Callback<base::Result<T>> answer_of(Kernel& kernel,
@@ -159,8 +168,7 @@ std::string run_once(IdempotencyStore& store, const IdempotencyOptions& options,
     try {
       answer = execute();
     } catch (...) {
-      // If this fails too, the lease ends by itself.
-      static_cast<void>(kernel.call(store::Release{.id = ask.id, .fence = *fence}));
+      release(kernel, ask.id, *fence);
       throw;
     }
   }
