@@ -8,7 +8,8 @@
 
 namespace semel::http {
 
-/// A request to a contract that wants idempotency. Everything in it stays until `done` is called.
+/// A request to a contract that wants idempotency. Whoever needs it beyond `handle` copies it: what it refers to stays
+/// until `done` is called.
 struct KeyedRequest {
   const Request& request;
   const detail::ContractSpec& contract;  ///< `contract.idempotency` is there

@@ -328,7 +328,11 @@ class TlsConnection final : public SocketConnection {
 
  private:
   void start_read(char* into, std::size_t size) override {
-    stream_.async_read_some(asio::buffer(into, size), read_handler());
+    if (is_shut_) {
+      stream_.next_layer().async_read_some(asio::buffer(into, size), read_handler());
+    } else {
+      stream_.async_read_some(asio::buffer(into, size), read_handler());
+    }
   }
 
   std::ptrdiff_t start_write(const Parts& parts) override {
@@ -337,8 +341,13 @@ class TlsConnection final : public SocketConnection {
   }
 
   void start_shut_down() override {
-    // The client need not answer: its own end of the connection is waited for, or the deadline.
-    stream_.async_shutdown([self = shared_from_this()](error_code) { self->cut(); });
+    // Fails where the client is still sending. Then it is read below TLS until it stops: nobody looks at it.
+    stream_.async_shutdown([this, self = shared_from_this()](error_code) {
+      is_shut_ = true;
+      error_code ignored;
+      stream_.lowest_layer().shutdown(Socket::shutdown_send, ignored);
+      on_shut_down();
+    });
   }
 
   void close_transport() override {
@@ -349,6 +358,7 @@ class TlsConnection final : public SocketConnection {
 
   const std::shared_ptr<ssl::context> tls_;
   ssl::stream<Socket> stream_;
+  bool is_shut_ = false;
 };
 
 void Loop::accept() {

@@ -101,6 +101,26 @@ TEST_CASE("a contract is served over https to those who trust its certificate") 
   CHECK(client.call(echo, "still here") == "still here");
 }
 
+TEST_CASE("who sends too much is told so, over http and over https") {
+  const SelfSigned identity;
+  for (const bool is_secure : {false, true}) {
+    CAPTURE(is_secure);
+    Server server{is_secure ? with(identity) : ServerOptions{}};
+    server.handle(echo, [](const std::string& body, Call&) { return body; });
+    server.start();
+    Client client{
+        (is_secure ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(server.port()),
+        {.ca_file = identity.certificate_file()}};
+
+    try {
+      client.call(echo, std::string(std::size_t{8} << 20U, 'x'));
+      FAIL("not thrown");
+    } catch (const Error& error) {
+      CHECK(error.code() == "PAYLOAD_TOO_LARGE");
+    }
+  }
+}
+
 TEST_CASE("a server does not start with a certificate or key that is not there or not its own") {
   const SelfSigned identity;
   const SelfSigned other;
