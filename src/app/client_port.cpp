@@ -243,6 +243,12 @@ HookInfo WorkspaceClient::hook(const std::string& token) {
   return {found->token, found->run_id, found->waiting};
 }
 
+/// None also where the store cannot be read.
+std::optional<store::RunRecord> WorkspaceClient::look_up(const std::string& id) {
+  auto found = driver_->reader()->find(workspace_, id);
+  return found ? *std::move(found) : std::nullopt;
+}
+
 store::RunRecord WorkspaceClient::record(const std::string& id) {
   refuse_inside_workflow();
   auto found = value_or_throw(driver_->reader()->find(workspace_, id));
@@ -328,10 +334,10 @@ std::vector<std::string> WorkspaceClient::stream(const std::string& id, const st
 
 detail::RunEnd WorkspaceClient::wait(const std::string& id, std::optional<Millis> limit) {
   refuse_inside_workflow();
-  // Often it is over by now, and looking takes no turn of the loop.
-  if (const auto run = driver_->reader()->find(workspace_, id); run && *run) {
-    if (auto end = engine::end_of(**run)) return *std::move(end);
-  }
+  // Often it is over by now, and looking takes no turn of the loop. Not where waiting is refused: that must not depend on
+  // how far the run has come.
+  const auto run = driver_->is_loop_thread() ? std::nullopt : look_up(id);
+  if (auto end = run ? engine::end_of(*run) : std::nullopt) return *std::move(end);
   return call<detail::RunEnd>(
       *driver_, {limit, true},
       [workspace = workspace_, id](Loop& loop, TimePoint, const auto& reply, const auto& caller) {

@@ -55,6 +55,7 @@ class WorkspaceClient final : public detail::ClientPort {
   engine::StartInput start_input(detail::StartSpec spec);
   store::Deliver delivery(const std::string& token, std::string payload,
                           const ResumeOptions& options) const;
+  std::optional<store::RunRecord> look_up(const std::string& id);
   store::RunRecord record(const std::string& id);
   std::vector<store::StoredEntry> entries(const std::string& id);
 

@@ -57,6 +57,9 @@ class Driver {
   /// would keep from happening what is waited for.
   virtual bool wait(Waiting& waiting, const Patience& patience) = 0;
 
+  /// True on a thread whose waiting would keep from happening what is waited for.
+  virtual bool is_loop_thread() const { return false; }
+
   virtual void start_workers() = 0;
   virtual void stop() = 0;
 

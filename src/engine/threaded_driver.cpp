@@ -102,6 +102,8 @@ bool ThreadedDriver::wait_on_loop(Waiting& waiting, const Patience& patience) {
   return true;
 }
 
+bool ThreadedDriver::is_loop_thread() const { return driver_of_this_thread == this; }
+
 void ThreadedDriver::start_workers() {
   post([](Loop& loop, TimePoint now) { loop.start_workers(now); });
 }

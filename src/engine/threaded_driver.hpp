@@ -29,6 +29,7 @@ class ThreadedDriver final : public Driver, Host {
 
   bool post(Input input) override;
   bool wait(Waiting& waiting, const Patience& patience) override;
+  bool is_loop_thread() const override;
   void start_workers() override;
   void stop() override;
   std::shared_ptr<store::Reader> reader() override;
