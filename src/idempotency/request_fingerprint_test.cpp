@@ -34,7 +34,8 @@ RequestParts with_query(std::string_view query) {
 }  // namespace
 
 TEST_CASE("a request's fingerprint is stored, so it never changes") {
-  CHECK(base::sha256_hex(of(order)) == "eecc0d6fada530ad95d898d13682f89893a850df4a2b4fddfaf0bc2eb2e128ee");
+  CHECK(base::sha256_hex(of(order)) ==
+        "eecc0d6fada530ad95d898d13682f89893a850df4a2b4fddfaf0bc2eb2e128ee");
 }
 
 TEST_CASE("JSON bodies are compared by value") {
