@@ -44,6 +44,8 @@ struct Idempotent {
   Scope scope = Scope::actor_tenant;
   Millis ttl{std::chrono::hours{24}};  ///< how long an answer is remembered, from its completion
   std::string header = "idempotency-key";
+  Millis lease{std::chrono::seconds{30}};  ///< renewed while the handler runs; how long a key stays
+                                           ///< in progress whose server was killed
 };
 
 /// A request on its way through a handler, beside its body.

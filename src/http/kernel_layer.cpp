@@ -133,6 +133,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   void begin(store::Reserve ask, const idempotency::Patience& patience) {
     id_ = ask.id;
+    lease_ = ask.lease;
     kernel_.reserve(
         std::move(ask), patience,
         [self = shared_from_this()](base::Result<Found> found) { self->reserved(found); });
@@ -161,7 +162,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   void execute(store::Fence fence) {
     fence_ = fence;
-    kept_ = kernel_.keep(id_, fence_, base::bounded(policy_->lease));
+    kept_ = kernel_.keep(id_, fence_, lease_);
     // We may be inside the engine's loop, and a handler may call it.
     kernel_.port().go_on([self = shared_from_this()] {
       self->run_([self](Response answer) { self->handled(std::move(answer)); });
@@ -196,6 +197,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   Done done_;
   store::ReservationId id_;
   store::Fence fence_ = 0;
+  std::chrono::nanoseconds lease_{0};
   std::shared_ptr<void> kept_;
   Response answer_;
 };
@@ -220,7 +222,7 @@ class KernelLayer final : public IdempotencyLayer {
               .scope = scope_of(keyed),
               .key = **std::move(key)};
     ask.fingerprint = fingerprint_of(*policy_, keyed);
-    ask.lease = base::bounded(policy_->lease);
+    ask.lease = base::bounded(wanted.lease);
     ask.ttl = base::bounded(wanted.ttl);
     ask.on_abandoned = policy_->on_abandoned;
     const auto exchange =
