@@ -7,10 +7,11 @@
 
 namespace semel::http {
 
-Server::Server(semel::Engine& engine, ServerOptions options) : Server(options) {
-  auto policy = idempotency::preset(options.idempotency);
+Server::Server(semel::Engine& engine, ServerOptions options) : Server(std::move(options)) {
+  const std::string& name = core_->options().idempotency;
+  auto policy = idempotency::preset(name);
   if (!policy) {
-    throw Error("VALIDATION_ERROR", "there is no idempotency preset \"" + options.idempotency +
+    throw Error("VALIDATION_ERROR", "there is no idempotency preset \"" + name +
                                         "\": default, ietf, beignet, codecourier, stripe");
   }
   core_->use(make_kernel_layer(engine.idempotency(), *std::move(policy)));

@@ -189,6 +189,7 @@ TEST_CASE("what belongs to the engine is out of reach") {
                           "CREATE TEMP TRIGGER mine AFTER INSERT ON semel_run BEGIN SELECT 1; END",
                           "CREATE TABLE semel_mine (a)",
                           "CREATE VIEW semel_mine AS SELECT 1",
+                          "INSERT INTO sqlite_dbpage (pgno, data) VALUES (1, zeroblob(4096))",
                           "DELETE FROM sqlite_sequence",
                           "DROP INDEX semel_journal_position"}) {
     CAPTURE(sql);

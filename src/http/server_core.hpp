@@ -65,6 +65,8 @@ class ServerCore final : public Handler {
   /// Who remembers keys; before `start`.
   void use(std::shared_ptr<IdempotencyLayer> layer) { layer_ = std::move(layer); }
 
+  const ServerOptions& options() const { return options_; }
+
   void start();
   void stop();
 

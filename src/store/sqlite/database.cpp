@@ -31,6 +31,8 @@ void set_up_writer(Database& database, const Database::Options& options) {
     // A log that one huge batch blew up is cut down again; below this it is overwritten, which is faster than growing.
     database.run("PRAGMA journal_size_limit = 67108864");
   }
+  // A program's SQL must not get at the pages behind the tables.
+  sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   // Our tables have none; a program's own may.
   database.run("PRAGMA foreign_keys = ON");
   // Debian's SQLite zeroes what is deleted: more pages to write at every end of a run, and no promise of ours.
