@@ -307,24 +307,32 @@ TEST_CASE("every source is named in a CMakeLists.txt") {
   }
 }
 
-TEST_CASE("what docs/duplicates.md quotes from an example is what is there") {
-  const std::string page = read(root / "docs/duplicates.md");
-  const std::string fence = "```";
-  std::string example;
-  int quoted = 0;
-  for (std::size_t at = 0; (at = page.find("```cpp\n", at)) != std::string::npos;) {
-    const std::size_t begin = at + 7;
-    const std::size_t end = page.find(fence, begin);
-    const std::string code = page.substr(begin, end - begin);
-    const std::string_view before = std::string_view(page).substr(0, at);
-    const std::size_t name = before.rfind("`examples/") + 1;
-    example = before.substr(name, before.find('`', name) - name);
-    INFO(example);
-    CHECK(read(root / example).find(code) != std::string::npos);
-    ++quoted;
-    at = end + fence.size();
+TEST_CASE("what the pages quote from an example is what is there") {
+  struct Page {
+    const char* file;
+    int quotes;
+  };
+
+  for (const Page& expected : {Page{"docs/duplicates.md", 6}, Page{"docs/http.md", 4}}) {
+    INFO(expected.file);
+    const std::string page = read(root / expected.file);
+    const std::string fence = "```";
+    std::string example;
+    int quoted = 0;
+    for (std::size_t at = 0; (at = page.find("```cpp\n", at)) != std::string::npos;) {
+      const std::size_t begin = at + 7;
+      const std::size_t end = page.find(fence, begin);
+      const std::string code = page.substr(begin, end - begin);
+      const std::string_view before = std::string_view(page).substr(0, at);
+      const std::size_t name = before.rfind("`examples/") + 1;
+      example = before.substr(name, before.find('`', name) - name);
+      INFO(example);
+      CHECK(read(root / example).find(code) != std::string::npos);
+      ++quoted;
+      at = end + fence.size();
+    }
+    CHECK(quoted == expected.quotes);
   }
-  CHECK(quoted == 6);
 }
 
 // ---------------------------------------------------------------- the checker, checked
