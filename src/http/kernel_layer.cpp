@@ -136,7 +136,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     lease_ = ask.lease;
     kernel_.reserve(
         std::move(ask), patience,
-        [self = shared_from_this()](base::Result<Found> found) { self->reserved(found); });
+        [self = shared_from_this()](const base::Result<Found>& found) { self->reserved(found); });
   }
 
  private:

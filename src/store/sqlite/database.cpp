@@ -48,10 +48,10 @@ void set_up_reader(Database& database) {
 }
 
 bool is_ours(const char* name) {
-  constexpr std::string_view prefix = "semel_";
-  constexpr std::string_view numbers = "sqlite_sequence";
-  return name != nullptr && (sqlite3_strnicmp(name, prefix.data(), prefix.size()) == 0 ||
-                             sqlite3_stricmp(name, numbers.data()) == 0);
+  constexpr const char* prefix = "semel_";
+  constexpr int prefix_bytes = 6;
+  return name != nullptr && (sqlite3_strnicmp(name, prefix, prefix_bytes) == 0 ||
+                             sqlite3_stricmp(name, "sqlite_sequence") == 0);
 }
 
 /// What a user's statement may do. The names are of tables for all actions that change one; which of the two depends on the
