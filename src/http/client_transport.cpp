@@ -137,6 +137,7 @@ class WireTransport final : public ClientTransport {
     }
     Answer answer;
     answer.body_limit(options_.answer_bytes_max);
+    // Its answer has the length of a body that never comes.
     if (request.method == "HEAD") answer.skip(true);
     if (const error_code error = wire->exchange(message_of(request), answer))
       return NoAnswer{error.message()};
