@@ -43,7 +43,9 @@ class ConnectionLoop {
 
 class Connection : public AnswerSink, public std::enable_shared_from_this<Connection> {
  public:
-  Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits);
+  /// `peer`: the client's address.
+  Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits,
+             std::string peer);
 
   /// The socket is connected.
   void begin();
@@ -70,7 +72,7 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
 
   void read_body(std::function<void(BodyPart)> then) override;
   void answer(Response response) override;
-  void begin_stream(Response head) override;
+  void begin_stream(Response head, std::optional<std::uint64_t> length) override;
   void write(std::string part, std::function<void(bool)> done) override;
   void end_stream(bool is_whole) override;
 
@@ -118,10 +120,10 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   bool read_more();
   void request_is_complete();
   void take_answer(Response response);
-  void take_stream(Response head);
+  void take_stream(Response head, std::optional<std::uint64_t> length);
   void take_part(Part part);
   void take_end(bool is_whole);
-  void put_head(bool is_stream);
+  void put_head(bool is_stream, std::optional<std::uint64_t> length = {});
   bool wrote_all();
   void has_left(std::size_t bytes);
   void after_writing();
@@ -142,6 +144,7 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
 
   InputBuffer in_;  ///< begins with the request under way
   HeadParser head_;
+  const std::string peer_;
   bool head_is_timed_ = false;
   ChunkedReader chunks_;
   Request request_;  ///< views of `in_`: not to be looked at while a body makes that grow
