@@ -104,6 +104,7 @@ void add_proxy(CLI::App& program, ProxyCommand& proxy) {
       ->type_name("FILE");
   command->add_option("--admin", proxy.admin, "where /healthz, /readyz and /metrics are")
       ->type_name("HOST:PORT");
+  command->add_flag("--quiet", proxy.is_quiet, "no line on the standard output per request");
   command->footer(
       "Serves until SIGTERM, then finishes what is under way for up to 30 s. One process at a time "
       "owns a\nstore.\n\n"

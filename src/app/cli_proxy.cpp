@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -106,24 +107,46 @@ class StopSignals {
   sigset_t before_{};
 };
 
-/// One line per request: when, what, what came of it. A path is all of a request that is shown.
+/// One line per request: when, what, what came of it. A path is all of a request that is shown. A thread of its own writes
+/// whatever has come together since it last did, so that requests do not wait for whoever reads the log.
 class AccessLog {
  public:
-  explicit AccessLog(std::ostream& out) : out_(out) {}
+  explicit AccessLog(std::ostream& out)
+      : out_(out), writer_([this](const std::stop_token& stop) { write(stop); }) {}
 
-  void write(const http::AccessLine& line) {
+  void add(const http::AccessLine& line) {
     const std::string now = value::from_text(value::encode(clock_.now())).as_string().c_str();
     const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(line.took).count();
-    const std::lock_guard lock(mutex_);
-    fmt::print(out_, "{} {} {} {} {} {}.{:03}ms\n", now, line.method, line.path, line.status,
-               line.outcome, micros / 1000, micros % 1000);
-    out_.flush();
+    const std::string text = fmt::format("{} {} {} {} {} {}.{:03}ms\n", now, line.method, line.path,
+                                         line.status, line.outcome, micros / 1000, micros % 1000);
+    std::unique_lock lock(mutex_);
+    written_.wait(lock, [this] { return lines_.size() < bytes_max; });
+    lines_ += text;
+    added_.notify_one();
   }
 
  private:
+  static constexpr std::size_t bytes_max = std::size_t{1} << 20U;  ///< then requests do wait
+
+  /// Until it is asked to stop and nothing is left.
+  void write(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (added_.wait(lock, stop, [this] { return !lines_.empty(); })) {
+      const std::string lines = std::exchange(lines_, {});
+      written_.notify_all();
+      lock.unlock();
+      out_ << lines << std::flush;
+      lock.lock();
+    }
+  }
+
   std::ostream& out_;
-  std::mutex mutex_;
   base::SystemClock clock_;
+  std::mutex mutex_;
+  std::condition_variable_any added_;
+  std::condition_variable written_;
+  std::string lines_;
+  std::jthread writer_;  // the last: it ends before what it uses
 };
 
 }  // namespace
@@ -133,10 +156,10 @@ int run_proxy(const ProxyCommand& command, Output output) {
   http::ProxyOptions options{
       .upstream = command.upstream, .config = config_of(command), .host = host, .port = port};
   options.threads = std::max(1U, std::thread::hardware_concurrency());
-  AccessLog log(output.out);
-  options.log = [&log](const http::AccessLine& line) { log.write(line); };
 
   const StopSignals signals;
+  AccessLog log(output.out);
+  if (!command.is_quiet) options.log = [&log](const http::AccessLine& line) { log.add(line); };
   const base::SystemClock clock;
   Keys keys(command.store);
   const auto admin_handler = http::make_proxy_admin(keys.store());

@@ -14,6 +14,7 @@ struct ProxyCommand {
   std::string preset = "default";
   std::string config_file;  ///< empty: none
   std::string admin;        ///< where health and metrics are; empty: nowhere
+  bool is_quiet = false;    ///< no access log
 };
 
 /// Serves until SIGTERM or SIGINT, then finishes what is under way. Throws Error.

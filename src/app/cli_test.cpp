@@ -121,7 +121,7 @@ TEST_CASE("help fits a screen and every command comes with an example") {
 TEST_CASE("a command that is not understood ends with 2 and says what is wrong") {
   const Shop shop;
   const std::vector<std::pair<Strings, std::string>> cases{
-      {{}, "runs, journal, doctor, bench"},
+      {{}, "runs, journal, doctor, proxy, bench"},
       {{"frobnicate"}, "frobnicate"},
       {{"runs"}, "--store"},
       {{"journal", "--store", shop.url()}, "RUN_ID"},
