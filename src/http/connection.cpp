@@ -144,6 +144,10 @@ bool Connection::read_more() {
 
 // ------------------------------------------------------------------------------------------------ answers
 
+bool Connection::post(std::function<void()> work) {
+  return loop_.hand_over([self = shared_from_this(), work = std::move(work)] { work(); });
+}
+
 void Connection::answer(Response response) {
   if (loop_.is_here()) {
     take_answer(std::move(response));

@@ -37,8 +37,8 @@ class ConnectionLoop {
 
   virtual bool is_stopping() const = 0;
 
-  /// Has `work` done on the loop's thread, unless the loop is over.
-  virtual void hand_over(std::function<void()> work) = 0;
+  /// Has `work` done on the loop's thread; false where the loop is over.
+  virtual bool hand_over(std::function<void()> work) = 0;
 };
 
 class Connection : public AnswerSink, public std::enable_shared_from_this<Connection> {
@@ -70,6 +70,7 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   /// Whatever is under way.
   void cut();
 
+  bool post(std::function<void()> work) override;
   void read_body(std::function<void(BodyPart)> then) override;
   void answer(Response response) override;
   void begin_stream(Response head, std::optional<std::uint64_t> length) override;

@@ -83,10 +83,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void execute(store::Fence fence) {
     fence_ = fence;
     kept_ = kernel_.keep(id_, fence_, lease_);
-    // We may be inside the engine's loop, and a handler may call it.
-    kernel_.port().go_on([self = shared_from_this()] {
-      self->run_([self](Response answer) { self->handled(std::move(answer)); });
-    });
+    run_([self = shared_from_this()](Response answer) { self->handled(std::move(answer)); });
   }
 
   /// The answer is stored, or the key is free again, before the client hears of it.

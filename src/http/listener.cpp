@@ -108,11 +108,12 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
 
   bool is_stopping() const override { return is_stopping_; }
 
-  void hand_over(std::function<void()> work) override {
+  bool hand_over(std::function<void()> work) override {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return;
+    if (is_over_) return false;
     handed_over_.push_back(std::move(work));
     if (handed_over_.size() == 1) asio::post(io_, [this] { take_over(); });
+    return true;
   }
 
   const ListenerOptions& options() const { return options_; }

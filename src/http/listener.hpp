@@ -50,6 +50,7 @@ struct BodyPart {
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
+  virtual bool post(std::function<void()> work) = 0;
   virtual void read_body(std::function<void(BodyPart)> then) = 0;
   virtual void answer(Response response) = 0;
   virtual void begin_stream(Response head, std::optional<std::uint64_t> length) = 0;
@@ -106,6 +107,9 @@ class Responder {
 
   /// Of a request that was admitted as a stream. An answer that comes before its end ends the connection.
   BodyStream body() const { return BodyStream{sink_}; }
+
+  /// Has `work` done on the connection's thread; false where that has ended, and nothing is done.
+  bool post(std::function<void()> work) const { return sink_->post(std::move(work)); }
 
   void answer(Response response) { std::exchange(sink_, nullptr)->answer(std::move(response)); }
 
