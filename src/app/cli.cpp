@@ -2,7 +2,9 @@
 
 #include "app/bench.hpp"
 #include "app/cli_commands.hpp"
+#include "app/cli_completion.hpp"
 #include "app/cli_proxy.hpp"
+#include "app/cli_runs.hpp"
 
 #include <semel/error.hpp>
 
@@ -22,18 +24,18 @@ constexpr int misuse = 2;
 
 /// The options of all commands, filled while the arguments are read.
 struct Chosen {
+  Action action;  ///< of the commands that set it
   DoctorOptions doctor;
-  RunsOptions runs;
-  JournalOptions journal;
+  MigrateOptions migrate;
   ProxyCommand proxy;
   bench::Options bench;
   std::string bench_child;
+  std::string shell;
 };
 
-void add_store(CLI::App& command, std::string& store) {
-  command.add_option("--store", store, "where the runs are, as the engine was told")
-      ->type_name("sqlite:FILE")
-      ->required();
+CLI::Option* add_store(CLI::App& command, std::string& store) {
+  return command.add_option("--store", store, "where the runs are, as the engine was told")
+      ->type_name("sqlite:FILE");
 }
 
 void add_json(CLI::App& command, bool& json) {
@@ -49,7 +51,7 @@ void add_workspace(CLI::App& command, std::string& workspace) {
 void add_doctor(CLI::App& program, DoctorOptions& options) {
   CLI::App* command = program.add_subcommand(
       "doctor", "Look a store over: what is in it, and whether every unfinished run will wake");
-  add_store(*command, options.store);
+  add_store(*command, options.store)->required();
   command->add_option("--limit", options.limit, "how many runs at fault to list")
       ->type_name("N")
       ->capture_default_str();
@@ -59,28 +61,70 @@ void add_doctor(CLI::App& program, DoctorOptions& options) {
       "Example:\n  semel doctor --store sqlite:shop.db");
 }
 
-void add_runs(CLI::App& program, RunsOptions& options) {
-  CLI::App* command = program.add_subcommand("runs", "List runs, newest first");
-  add_store(*command, options.store);
+void add_list(CLI::App& runs, Action& chosen) {
+  auto shared = std::make_shared<RunsOptions>();
+  RunsOptions& options = *shared;
+  CLI::App* command = runs.add_subcommand("list", "List runs, newest first");
   command
       ->add_option("--status", options.status,
                    "pending, running, waiting, completed, failed, cancelled, dead or diverged")
       ->type_name("STATUS");
   command->add_option("--workflow", options.workflow, "of this workflow alone")->type_name("NAME");
-  add_workspace(*command, options.workspace);
   command->add_option("--limit", options.limit, "how many")->type_name("N")->capture_default_str();
-  add_json(*command, options.json);
-  command->footer("Example:\n  semel runs --store sqlite:shop.db --status failed --limit 5");
-}
-
-void add_journal(CLI::App& program, JournalOptions& options) {
-  CLI::App* command =
-      program.add_subcommand("journal", "Show what a run remembers, entry by entry");
-  command->add_option("RUN_ID", options.run_id, "as `semel runs` shows it")->required();
+  add_where(*command, options.where);
   add_store(*command, options.store);
   add_workspace(*command, options.workspace);
+  command->footer(
+      "With --store it reads the file, also beside a running engine.\n\n"
+      "Example:\n  semel runs list --store sqlite:shop.db --status failed --limit 5");
+  on_chosen(*command, chosen, std::move(shared),
+            [](const RunsOptions& runs, Output output) { return list_runs(runs, output.out); });
+}
+
+void add_runs(CLI::App& program, Action& chosen) {
+  CLI::App* runs = program.add_subcommand("runs", "List, start and steer runs");
+  runs->require_subcommand(1);
+  runs->footer("Example:\n  semel runs list --status waiting");
+  add_list(*runs, chosen);
+  add_run_commands(*runs, chosen);
+}
+
+void add_journal(CLI::App& program, Action& chosen) {
+  CLI::App* journal = program.add_subcommand("journal", "Look at what runs remember");
+  journal->require_subcommand(1);
+  journal->footer("Example:\n  semel journal dump order-7");
+  auto shared = std::make_shared<JournalOptions>();
+  JournalOptions& options = *shared;
+  CLI::App* command = journal->add_subcommand("dump", "Show what a run remembers, entry by entry");
+  command->add_option("RUN_ID", options.run_id, "as `semel runs list` shows it")->required();
+  add_where(*command, options.where);
+  add_store(*command, options.store);
+  add_workspace(*command, options.workspace);
+  command->footer(
+      "With --store it reads the file, also beside a running engine.\n\n"
+      "Example:\n  semel journal dump order-7 --store sqlite:shop.db --json");
+  on_chosen(*command, chosen, std::move(shared), [](const JournalOptions& dump, Output output) {
+    return show_journal(dump, output.out);
+  });
+}
+
+void add_migrate(CLI::App& program, MigrateOptions& options) {
+  CLI::App* command = program.add_subcommand(
+      "migrate", "Bring a store to this program's schema; opening an engine does it too");
+  add_store(*command, options.store)->required();
   add_json(*command, options.json);
-  command->footer("Example:\n  semel journal --store sqlite:shop.db order-7 --json");
+  command->footer(
+      "Keep a copy of the file: an older program refuses a newer schema.\n\n"
+      "Example:\n  semel migrate --store sqlite:shop.db");
+}
+
+void add_completion(CLI::App& program, std::string& shell) {
+  CLI::App* command =
+      program.add_subcommand("completion", "Print a script that completes commands in your shell");
+  command->add_option("SHELL", shell, "bash, zsh or fish")->required();
+  command->footer("Example:\n  semel completion bash > /etc/bash_completion.d/semel");
+  program.add_subcommand("man", "Print the manual page")
+      ->footer("Example:\n  semel man | man -l -");
 }
 
 void add_proxy(CLI::App& program, ProxyCommand& proxy) {
@@ -137,9 +181,17 @@ void add_bench(CLI::App& program, Chosen& chosen) {
 }
 
 int dispatch(const CLI::App& program, const Chosen& chosen, Output output) {
+  if (chosen.action) return chosen.action(output);
   if (program.got_subcommand("doctor")) return doctor(chosen.doctor, output.out);
-  if (program.got_subcommand("runs")) return list_runs(chosen.runs, output.out);
-  if (program.got_subcommand("journal")) return show_journal(chosen.journal, output.out);
+  if (program.got_subcommand("migrate")) return migrate(chosen.migrate, output.out);
+  if (program.got_subcommand("completion")) {
+    output.out << completion_script(program, chosen.shell);
+    return 0;
+  }
+  if (program.got_subcommand("man")) {
+    output.out << manual_page(program, SEMEL_VERSION);
+    return 0;
+  }
   if (program.got_subcommand("proxy")) return run_proxy(chosen.proxy, output);
   if (!chosen.bench_child.empty()) return bench::run_child(chosen.bench_child, output.out);
   return bench::run(chosen.bench, output.out);
@@ -166,20 +218,25 @@ int explain(const Error& error, std::ostream& err) {
 
 int run_command(std::vector<std::string> arguments, Output output) {
   CLI::App program(
-      "semel: durable workflows. These commands look at a store, serve a proxy and measure the "
-      "engine.",
+      "semel: durable workflows and idempotency keys. Commands speak to a server, or look at a "
+      "store.",
       "semel");
   Chosen chosen;
   program.set_version_flag("--version", std::string("semel " SEMEL_VERSION));
   program.require_subcommand(1);
-  add_runs(program, chosen.runs);
-  add_journal(program, chosen.journal);
-  add_doctor(program, chosen.doctor);
   add_proxy(program, chosen.proxy);
+  add_runs(program, chosen.action);
+  add_hooks(program, chosen.action);
+  add_workflows(program, chosen.action);
+  add_journal(program, chosen.action);
+  add_idempotency(program, chosen.action);
+  add_api_keys(program, chosen.action);
+  add_doctor(program, chosen.doctor);
+  add_migrate(program, chosen.migrate);
   add_bench(program, chosen);
+  add_completion(program, chosen.shell);
   program.footer(
-      "`semel COMMAND --help` says more.\n\nExample:\n  semel runs --store sqlite:shop.db --status "
-      "waiting");
+      "`semel COMMAND --help` says more.\n\nExample:\n  semel runs list --status waiting");
 
   try {
     require_command(program, arguments);

@@ -1,5 +1,5 @@
-// The command line. Exit codes: 0 all is well, 1 it is not (or could not be found out), 2 the command was not
-// understood.
+// The command line. Exit codes: 0 all is well, 1 it is not (or could not be found out), 2 the command was not understood,
+// 3 the run asked for is not over yet, 4 it ended and did not complete.
 #pragma once
 
 #include <ostream>

@@ -1,14 +1,15 @@
 #include "app/cli_commands.hpp"
 
+#include "app/cli_runs.hpp"
 #include "app/cli_store.hpp"
 #include "app/cli_table.hpp"
 #include "app/entry_view.hpp"
 
+#include <semel/engine.hpp>
 #include <semel/error.hpp>
 #include <semel/value.hpp>
 
 #include <boost/json.hpp>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -27,11 +28,6 @@ T value_or_throw(base::Result<T> result) {
   return std::move(*result);
 }
 
-/// To the second, for people.
-std::string time_text(TimePoint time) {
-  return fmt::format("{:%F %T}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
-}
-
 /// As values of workflows have it, for scripts.
 json::value time_json(TimePoint time) { return value::from_text(value::encode(time)); }
 
@@ -40,11 +36,11 @@ json::object json_of(const store::RunRecord& run) {
                       {"workspace", run.workspace},
                       {"workflow", run.workflow},
                       {"status", status_word(run.status)},
-                      {"created_at", time_json(run.created_at)},
+                      {"createdAt", time_json(run.created_at)},
                       {"input", value::from_text(run.input)}};
   if (run.version) object["version"] = *run.version;
-  if (run.ended_at) object["ended_at"] = time_json(*run.ended_at);
-  if (run.idempotency_key) object["key"] = *run.idempotency_key;
+  if (run.ended_at) object["completedAt"] = time_json(*run.ended_at);
+  if (run.idempotency_key) object["idempotencyKey"] = *run.idempotency_key;
   if (!run.output.empty()) object["output"] = value::from_text(run.output);
   if (run.failure) {
     object["error"] = {{"code", run.failure->code}, {"message", run.failure->message}};
@@ -59,10 +55,6 @@ json::object json_of(const Entry& entry) {
           {"kind", entry.kind},
           {"name", entry.name},
           {"value", entry.value}};
-}
-
-std::string error_text(const store::RunRecord& run) {
-  return run.failure ? shortened(run.failure->code + ": " + run.failure->message, value_width) : "";
 }
 
 /// What was asked for, in few words: "step charge, sleep".
@@ -136,19 +128,40 @@ int doctor(const DoctorOptions& options, std::ostream& out) {
   }
   table.print(out);
   fmt::print(out,
-             "\nThis should not happen: please report it with `semel journal` of one of them. "
+             "\nThis should not happen: please report it with `semel journal dump` of one of them. "
              "Cancel them and"
              " start anew.\n");
   return 1;
 }
 
+// ------------------------------------------------------------------------------------------------ migrate
+
+int migrate(const MigrateOptions& options, std::ostream& out) {
+  const int before = summarise(options.store).schema_version;
+  // Opening it is what migrates; nothing runs without workers.
+  {
+    const Engine engine{options.store};
+  }
+  const int after = summarise(options.store).schema_version;
+  if (options.json) {
+    out << json::serialize(json::object{{"from", before}, {"to", after}}) << '\n';
+  } else if (before == after) {
+    fmt::print(out, "schema version {}: nothing to do\n", after);
+  } else {
+    fmt::print(out, "schema version {}, was {}\n", after, before);
+  }
+  return 0;
+}
+
 // ------------------------------------------------------------------------------------------------ runs
 
-int list_runs(const RunsOptions& options, std::ostream& out) {
+namespace {
+
+Json runs_of_store(const RunsOptions& options) {
   store::ListFilter filter;
   filter.workspace = options.workspace;
   filter.workflow = options.workflow;
-  filter.limit = options.limit;
+  filter.limit = options.limit + 1;  // whether there are more
   if (options.status) {
     filter.status = status_of(*options.status);
     if (!filter.status) {
@@ -158,61 +171,105 @@ int list_runs(const RunsOptions& options, std::ostream& out) {
     }
   }
   const auto runs = value_or_throw(open_for_reading(options.store).reader->list(filter));
-  if (options.json) {
-    json::array array;
-    for (const store::RunRecord& run : runs) array.push_back(json_of(run));
-    out << json::serialize(array) << '\n';
-    return 0;
-  }
-  if (runs.empty()) {
-    fmt::print(out, "no runs\n");
-    return 0;
-  }
-  Table table({"RUN", "WORKFLOW", "STATUS", "STARTED (UTC)", "ENTRIES", "ERROR"});
+  json::array items;
   for (const store::RunRecord& run : runs) {
-    table.add({run.id, run.workflow, status_word(run.status), time_text(run.created_at),
-               std::to_string(run.version ? *run.version + 1 : 0), error_text(run)});
+    if (items.size() < options.limit) items.push_back(json_of(run));
   }
-  table.print(out);
-  if (runs.size() == options.limit) {
-    fmt::print(out, "the {} newest; --limit shows more\n", options.limit);
+  return json::object{{"items", std::move(items)}, {"more", runs.size() > options.limit}};
+}
+
+/// Page by page, as many as were asked for.
+Json runs_of_server(const RunsOptions& options) {
+  constexpr std::size_t page_max = 200;
+  Remote remote = options.where.connect();
+  Parameters query;
+  if (options.status) query["status"] = *options.status;
+  if (options.workflow) query["workflow"] = *options.workflow;
+  json::array items;
+  for (;;) {
+    query["limit"] = std::to_string(std::min(page_max, options.limit - items.size()));
+    const Json page = remote.get("/api/v1/runs", {}, query);
+    for (const Json& run : page.as_object().at("items").as_array()) items.push_back(run);
+    const std::string next = text_of(page, "nextCursor");
+    if (next.empty() || items.size() >= options.limit)
+      return json::object{{"items", std::move(items)}, {"more", !next.empty()}};
+    query["cursor"] = next;
+  }
+}
+
+}  // namespace
+
+int list_runs(const RunsOptions& options, std::ostream& out) {
+  if (options.limit == 0) throw Error("VALIDATION_ERROR", "--limit 0 shows nothing");
+  const Json page = options.store.empty() ? runs_of_server(options) : runs_of_store(options);
+  if (options.where.json) {
+    print_json(page, out);
+  } else {
+    print_runs(page, out);
   }
   return 0;
 }
 
 // ------------------------------------------------------------------------------------------------ journal
 
-int show_journal(const JournalOptions& options, std::ostream& out) {
+namespace {
+
+/// {"run", "entries"}, from either.
+Json journal_of_store(const JournalOptions& options) {
   const OpenedReader opened = open_for_reading(options.store);
   const auto run = value_or_throw(opened.reader->find(options.workspace, options.run_id));
   if (!run) {
     throw Error("RUN_NOT_FOUND", "there is no run " + options.run_id + " in workspace " +
-                                     options.workspace + ": `semel runs --store " + options.store +
-                                     "` lists them");
+                                     options.workspace + ": `semel runs list --store " +
+                                     options.store + "` lists them");
   }
-  std::vector<Entry> entries;
+  json::array entries;
   for (;;) {
     const auto page =
         value_or_throw(opened.reader->journal(run->key, entries.size(), journal_page));
-    for (const store::StoredEntry& stored : page) entries.push_back(view(stored));
+    for (const store::StoredEntry& stored : page) entries.push_back(json_of(view(stored)));
     if (page.size() < journal_page) break;
   }
-  if (options.json) {
-    json::array array;
-    for (const Entry& entry : entries) array.push_back(json_of(entry));
-    out << json::serialize(json::object{{"run", json_of(*run)}, {"entries", std::move(array)}})
-        << '\n';
+  return json::object{{"run", json_of(*run)}, {"entries", std::move(entries)}};
+}
+
+Json journal_of_server(const JournalOptions& options) {
+  Remote remote = options.where.connect();
+  const Parameters place{{"id", options.run_id}};
+  const Json run = remote.get("/api/v1/runs/{id}", place);
+  json::array entries;
+  Parameters query{{"limit", "200"}};
+  for (;;) {
+    const Json page = remote.get("/api/v1/runs/{id}/journal", place, query);
+    for (const Json& entry : page.as_object().at("items").as_array()) entries.push_back(entry);
+    const std::string next = text_of(page, "nextCursor");
+    if (next.empty()) return json::object{{"run", run}, {"entries", std::move(entries)}};
+    query["cursor"] = next;
+  }
+}
+
+}  // namespace
+
+int show_journal(const JournalOptions& options, std::ostream& out) {
+  const Json journal =
+      options.store.empty() ? journal_of_server(options) : journal_of_store(options);
+  if (options.where.json) {
+    print_json(journal, out);
     return 0;
   }
-  fmt::print(out, "{} {}: {}\n", run->workflow, run->id, status_word(run->status));
-  if (run->failure) fmt::print(out, "{}: {}\n", run->failure->code, run->failure->message);
-  fmt::print(out, "input {}\n\n", shortened(run->input, value_width));
+  const Json& run = journal.as_object().at("run");
+  fmt::print(out, "{} {}: {}\n", text_of(run, "workflow"), text_of(run, "id"),
+             text_of(run, "status"));
+  const std::string error = error_text(run);
+  if (!error.empty()) fmt::print(out, "{}\n", error);
+  fmt::print(out, "input {}\n\n", shortened(text_of(run, "input"), value_width));
   Table table({"SEQ", "AT (UTC)", "ARRIVED", "NAME", "VALUE", "THEN ASKED FOR"});
-  for (const Entry& entry : entries) {
+  for (const Json& entry : journal.as_object().at("entries").as_array()) {
     const json::object none;
-    const json::object& value = entry.value.is_object() ? entry.value.as_object() : none;
-    table.add({std::to_string(entry.seq), time_text(entry.at), entry.kind, entry.name,
-               arrival_text(value), requests_text(value)});
+    const json::value& value = entry.as_object().at("value");
+    const json::object& object = value.is_object() ? value.as_object() : none;
+    table.add({text_of(entry, "seq"), time_for_people(text_of(entry, "at")), text_of(entry, "kind"),
+               text_of(entry, "name"), arrival_text(object), requests_text(object)});
   }
   table.print(out);
   return 0;

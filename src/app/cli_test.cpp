@@ -83,7 +83,7 @@ class Shop {
 Strings ids(const Said& listed) {
   Strings found;
   const json::value parsed = json::parse(listed.out);
-  for (const json::value& run : parsed.as_array()) {
+  for (const json::value& run : parsed.at("items").as_array()) {
     found.emplace_back(std::string_view(run.at("id").as_string()));
   }
   std::ranges::sort(found);
@@ -102,11 +102,40 @@ bool fits_a_screen(const std::string& text) {
 }  // namespace
 
 TEST_CASE("help fits a screen and every command comes with an example") {
-  for (const Strings& arguments : std::vector<Strings>{{"--help"},
-                                                       {"runs", "--help"},
-                                                       {"journal", "--help"},
-                                                       {"doctor", "--help"},
-                                                       {"bench", "--help"}}) {
+  const std::vector<Strings> commands{{},
+                                      {"proxy"},
+                                      {"runs"},
+                                      {"runs", "list"},
+                                      {"runs", "show"},
+                                      {"runs", "start"},
+                                      {"runs", "cancel"},
+                                      {"runs", "retry"},
+                                      {"runs", "fork"},
+                                      {"runs", "wake"},
+                                      {"runs", "result"},
+                                      {"runs", "tail"},
+                                      {"hooks"},
+                                      {"hooks", "list"},
+                                      {"hooks", "show"},
+                                      {"hooks", "resume"},
+                                      {"hooks", "resume-or-start"},
+                                      {"workflows"},
+                                      {"journal"},
+                                      {"journal", "dump"},
+                                      {"idempotency"},
+                                      {"idempotency", "show"},
+                                      {"idempotency", "forget"},
+                                      {"api-key"},
+                                      {"api-key", "create"},
+                                      {"api-key", "list"},
+                                      {"api-key", "revoke"},
+                                      {"doctor"},
+                                      {"migrate"},
+                                      {"bench"},
+                                      {"completion"},
+                                      {"man"}};
+  for (Strings arguments : commands) {
+    arguments.emplace_back("--help");
     CAPTURE(arguments.front());
 
     const Said said = semel(arguments);
@@ -121,13 +150,17 @@ TEST_CASE("help fits a screen and every command comes with an example") {
 TEST_CASE("a command that is not understood ends with 2 and says what is wrong") {
   const Shop shop;
   const std::vector<std::pair<Strings, std::string>> cases{
-      {{}, "runs, journal, doctor, proxy, bench"},
+      {{}, "runs, hooks, workflows, journal, idempotency, api-key, doctor"},
       {{"frobnicate"}, "frobnicate"},
-      {{"runs"}, "--store"},
-      {{"journal", "--store", shop.url()}, "RUN_ID"},
-      {{"runs", "--store", "shop.db"}, "sqlite:FILE"},
-      {{"runs", "--store", shop.url(), "--status", "sleepy"}, "waiting"},
-      {{"runs", "--store", shop.url(), "--limit", "many"}, "--limit"},
+      {{"runs"}, "subcommand"},
+      {{"runs", "start", "f", "--input", "{"}, "--input is not JSON"},
+      {{"runs", "start", "f", "--attribute", "a"}, "NAME=VALUE"},
+      {{"runs", "list", "--limit", "0"}, "--limit"},
+      {{"completion", "csh"}, "fish"},
+      {{"journal", "dump", "--store", shop.url()}, "RUN_ID"},
+      {{"runs", "list", "--store", "shop.db"}, "sqlite:FILE"},
+      {{"runs", "list", "--store", shop.url(), "--status", "sleepy"}, "waiting"},
+      {{"runs", "list", "--store", shop.url(), "--limit", "many"}, "--limit"},
       {{"bench", "--only", "luck"}, "latency"},
       {{"bench", "--dir", "/nowhere"}, "/nowhere"}};
   for (const auto& [arguments, reason] : cases) {
@@ -143,7 +176,8 @@ TEST_CASE("a command that is not understood ends with 2 and says what is wrong")
 TEST_CASE("a store that is not there is not made, and the message says which to give") {
   const Shop shop;
   const std::string missing = shop.file() + ".missing";
-  for (const Strings& arguments : std::vector<Strings>{{"runs"}, {"doctor"}, {"journal", "paid"}}) {
+  for (const Strings& arguments : std::vector<Strings>{
+           {"runs", "list"}, {"doctor"}, {"migrate"}, {"journal", "dump", "paid"}}) {
     Strings all = arguments;
     all.insert(all.end(), {"--store", "sqlite:" + missing});
 
@@ -158,7 +192,7 @@ TEST_CASE("a store that is not there is not made, and the message says which to 
 TEST_CASE("runs are listed, by status and workflow, as a table and as JSON") {
   const Shop shop;
   const auto runs = [&](Strings arguments) {
-    arguments.insert(arguments.begin(), {"runs", "--store", shop.url()});
+    arguments.insert(arguments.begin(), {"runs", "list", "--store", shop.url()});
     return semel(arguments);
   };
 
@@ -169,7 +203,7 @@ TEST_CASE("runs are listed, by status and workflow, as a table and as JSON") {
   const Said table = runs({});
   CHECK(table.code == 0);
   CHECK(table.out.starts_with(
-      "RUN      WORKFLOW    STATUS     STARTED (UTC)        ENTRIES  ERROR\n"));
+      "RUN      WORKFLOW    STATUS     STARTED (UTC)        WAITING FOR, OR WHY NOT\n"));
   CHECK(contains(table.out, "the card was refused"));
   CHECK(contains(runs({"--limit", "1"}).out, "--limit shows more"));
   CHECK(runs({"--workspace", "another"}).out == "no runs\n");
@@ -178,9 +212,9 @@ TEST_CASE("runs are listed, by status and workflow, as a table and as JSON") {
 TEST_CASE("a journal is shown entry by entry") {
   const Shop shop;
 
-  const Said table = semel({"journal", "--store", shop.url(), "paid"});
-  const Said text = semel({"journal", "--store", shop.url(), "paid", "--json"});
-  const Said missing = semel({"journal", "--store", shop.url(), "lost"});
+  const Said table = semel({"journal", "dump", "--store", shop.url(), "paid"});
+  const Said text = semel({"journal", "dump", "--store", shop.url(), "paid", "--json"});
+  const Said missing = semel({"journal", "dump", "--store", shop.url(), "lost"});
 
   CHECK(table.out.starts_with("charge paid: completed\ninput [21]\n"));
   CHECK(contains(table.out, "started"));
@@ -191,6 +225,38 @@ TEST_CASE("a journal is shown entry by entry") {
   CHECK(parsed.at("entries").at(1).at("kind") == json::value("step_completed"));
   CHECK(missing.code == 1);
   CHECK(contains(missing.err, "there is no run lost"));
+}
+
+TEST_CASE("where no server answers, the message says where we looked and what to do") {
+  const Said said = semel({"runs", "list", "--server", "http://127.0.0.1:1"});
+
+  CHECK(said.code == 1);
+  CHECK(contains(said.err, "http://127.0.0.1:1"));
+  CHECK(contains(said.err, "semel serve"));
+  CHECK(said.out.empty());
+}
+
+TEST_CASE("a store of this version has nothing to migrate") {
+  const Shop shop;
+
+  const Said said = semel({"migrate", "--store", shop.url()});
+
+  CHECK(said.code == 0);
+  CHECK(contains(said.out, "nothing to do"));
+}
+
+TEST_CASE("shells and the manual know every command and its options") {
+  const std::string bash = semel({"completion", "bash"}).out;
+  CHECK(contains(bash, R"("runs start") next=")"));
+  CHECK(contains(bash, "--on-running"));
+  CHECK_FALSE(contains(bash, "--child"));  // not for people
+  CHECK(semel({"completion", "zsh"}).out.ends_with(bash));
+  CHECK(
+      contains(semel({"completion", "fish"}).out, "__fish_seen_subcommand_from hooks' -a resume"));
+  const std::string manual = semel({"man"}).out;
+  CHECK(manual.starts_with(".TH SEMEL 1"));
+  CHECK(contains(manual, ".SS hooks resume\\-or\\-start\n"));
+  CHECK(contains(manual, "\\-\\-payload"));
 }
 
 TEST_CASE("the doctor counts runs, also beside a running engine") {
