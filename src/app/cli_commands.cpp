@@ -2,7 +2,7 @@
 
 #include "app/cli_store.hpp"
 #include "app/cli_table.hpp"
-#include "app/entry_view.hpp"
+#include "engine/entry_view.hpp"
 
 #include <semel/error.hpp>
 #include <semel/value.hpp>
@@ -194,7 +194,7 @@ int show_journal(const JournalOptions& options, std::ostream& out) {
   for (;;) {
     const auto page =
         value_or_throw(opened.reader->journal(run->key, entries.size(), journal_page));
-    for (const store::StoredEntry& stored : page) entries.push_back(view(stored));
+    for (const store::StoredEntry& stored : page) entries.push_back(engine::view(stored));
     if (page.size() < journal_page) break;
   }
   if (options.json) {
