@@ -2,6 +2,7 @@
 
 #include "app/bench.hpp"
 #include "app/cli_commands.hpp"
+#include "app/cli_proxy.hpp"
 
 #include <semel/error.hpp>
 
@@ -24,6 +25,7 @@ struct Chosen {
   DoctorOptions doctor;
   RunsOptions runs;
   JournalOptions journal;
+  ProxyCommand proxy;
   bench::Options bench;
   std::string bench_child;
 };
@@ -81,6 +83,34 @@ void add_journal(CLI::App& program, JournalOptions& options) {
   command->footer("Example:\n  semel journal --store sqlite:shop.db order-7 --json");
 }
 
+void add_proxy(CLI::App& program, ProxyCommand& proxy) {
+  CLI::App* command = program.add_subcommand(
+      "proxy", "Give an HTTP service idempotency keys: stand in front of it and remember answers");
+  command->add_option("--listen", proxy.listen, "where clients come; port 0 is one that is free")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_option("--upstream", proxy.upstream, "the service")
+      ->type_name("http://HOST[:PORT][/BASE]")
+      ->required();
+  command
+      ->add_option("--store", proxy.store,
+                   "where keys and answers are kept; memory: forgets them with the process")
+      ->type_name("sqlite:FILE")
+      ->required();
+  command->add_option("--preset", proxy.preset, "default, ietf, beignet, codecourier or stripe")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--config", proxy.config_file, "settings, which win over the preset")
+      ->type_name("FILE");
+  command->add_option("--admin", proxy.admin, "where /healthz, /readyz and /metrics are")
+      ->type_name("HOST:PORT");
+  command->add_flag("--quiet", proxy.is_quiet, "no line on the standard output per request");
+  command->footer(
+      "Serves until SIGTERM, then finishes what is under way for up to 30 s. One process at a time "
+      "owns a\nstore.\n\n"
+      "Example:\n  semel proxy --upstream http://127.0.0.1:3000 --store sqlite:keys.db");
+}
+
 void add_bench(CLI::App& program, Chosen& chosen) {
   CLI::App* command = program.add_subcommand(
       "bench", "Measure the engine on this machine, beside plain SQLite and the disk");
@@ -110,6 +140,7 @@ int dispatch(const CLI::App& program, const Chosen& chosen, Output output) {
   if (program.got_subcommand("doctor")) return doctor(chosen.doctor, output.out);
   if (program.got_subcommand("runs")) return list_runs(chosen.runs, output.out);
   if (program.got_subcommand("journal")) return show_journal(chosen.journal, output.out);
+  if (program.got_subcommand("proxy")) return run_proxy(chosen.proxy, output);
   if (!chosen.bench_child.empty()) return bench::run_child(chosen.bench_child, output.out);
   return bench::run(chosen.bench, output.out);
 }
@@ -135,13 +166,16 @@ int explain(const Error& error, std::ostream& err) {
 
 int run_command(std::vector<std::string> arguments, Output output) {
   CLI::App program(
-      "semel: durable workflows. These commands look at a store and measure the engine.", "semel");
+      "semel: durable workflows. These commands look at a store, serve a proxy and measure the "
+      "engine.",
+      "semel");
   Chosen chosen;
   program.set_version_flag("--version", std::string("semel " SEMEL_VERSION));
   program.require_subcommand(1);
   add_runs(program, chosen.runs);
   add_journal(program, chosen.journal);
   add_doctor(program, chosen.doctor);
+  add_proxy(program, chosen.proxy);
   add_bench(program, chosen);
   program.footer(
       "`semel COMMAND --help` says more.\n\nExample:\n  semel runs --store sqlite:shop.db --status "

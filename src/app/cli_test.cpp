@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <fstream>
 #include <sstream>
 
 namespace semel {
@@ -120,7 +121,7 @@ TEST_CASE("help fits a screen and every command comes with an example") {
 TEST_CASE("a command that is not understood ends with 2 and says what is wrong") {
   const Shop shop;
   const std::vector<std::pair<Strings, std::string>> cases{
-      {{}, "runs, journal, doctor, bench"},
+      {{}, "runs, journal, doctor, proxy, bench"},
       {{"frobnicate"}, "frobnicate"},
       {{"runs"}, "--store"},
       {{"journal", "--store", shop.url()}, "RUN_ID"},
@@ -235,6 +236,45 @@ TEST_CASE("a file that is no store of ours, or of a newer program, is refused wi
   CHECK(contains(newer.err, "written by a newer semel"));
   CHECK(foreign.code == 1);
   CHECK(contains(foreign.err, "is not a semel store"));
+}
+
+TEST_CASE("a proxy that is told nonsense says so and does not start") {
+  struct Case {
+    int number;
+    Strings options;
+    int code;
+    std::string says;
+  };
+
+  const test::TemporaryDirectory directory;
+  const std::string config = directory.url("proxy.json").substr(std::string("sqlite:").size());
+  std::ofstream(config) << R"({"lifetim": "1d"})";
+  const std::string upstream = "http://127.0.0.1:1";
+  const std::vector<Case> cases{
+      {1, {"--store", "memory:"}, 2, "--upstream"},
+      {2, {"--upstream", upstream}, 2, "--store"},
+      {3, {"--upstream", "127.0.0.1:1", "--store", "memory:"}, 2, "http"},
+      {4, {"--upstream", "https://a", "--store", "memory:"}, 2, "https"},
+      {5, {"--upstream", upstream, "--store", "keys.db"}, 2, "sqlite:FILE"},
+      {6, {"--upstream", upstream, "--store", "memory:", "--preset", "strip"}, 2, "stripe"},
+      {7, {"--upstream", upstream, "--store", "memory:", "--listen", "8080"}, 2, "HOST:PORT"},
+      {8, {"--upstream", upstream, "--store", "memory:", "--listen", "a:99999"}, 2, "HOST:PORT"},
+      {9, {"--upstream", upstream, "--store", "memory:", "--admin", "x"}, 2, "HOST:PORT"},
+      {10, {"--upstream", upstream, "--store", "memory:", "--config", config}, 2, "/lifetim"},
+      {11, {"--upstream", upstream, "--store", "memory:", "--config", config + "x"}, 2, config},
+      {12,
+       {"--upstream", upstream, "--store", "memory:", "--listen", "192.0.2.1:0"},
+       1,
+       "192.0.2.1"}};
+  for (const Case& each : cases) {
+    CAPTURE(each.number);
+    Strings arguments{"proxy"};
+    arguments.insert(arguments.end(), each.options.begin(), each.options.end());
+    const Said said = semel(arguments);
+    CAPTURE(said.err);
+    CHECK(said.code == each.code);
+    CHECK(said.err.find(each.says) != std::string::npos);
+  }
 }
 
 }  // namespace semel

@@ -11,11 +11,8 @@ using store::Answer;
 
 void EnginePort::execute(store::Command command, Reply reply) {
   refuse_inside_workflow();
-  const bool posted =
-      driver_->post([command = std::move(command), reply](Loop& loop, TimePoint now) mutable {
-        loop.reservation(std::move(command), reply, now);
-      });
-  if (!posted) reply(base::Fault{base::Errc::refused, "the engine has stopped"});
+  if (!driver_->execute(std::move(command), reply))
+    reply(base::Fault{base::Errc::refused, "the engine has stopped"});
 }
 
 base::Result<Answer> EnginePort::call(store::Command command) {
@@ -28,17 +25,18 @@ base::Result<Answer> EnginePort::call(store::Command command) {
 
   // Shared: a caller that was refused to wait is gone when the answer comes.
   const auto state = std::make_shared<State>();
-  const bool posted =
-      driver_->post([command = std::move(command), state](Loop& loop, TimePoint now) mutable {
-        loop.reservation(
-            std::move(command),
-            [state](base::Result<Answer> answer) {
-              state->answer = std::move(answer);
-              state->waiting.finish();
-            },
-            now);
-      });
-  if (!posted) throw Error("ENGINE_STOPPED", "the engine has stopped");
+  const auto reply = [state](base::Result<Answer> answer) {
+    state->answer = std::move(answer);
+    state->waiting.finish();
+  };
+  // On the loop's own thread, waiting goes on when the loop hears of something.
+  const bool accepted =
+      driver_->is_loop_thread()
+          ? driver_->post([command = std::move(command), reply](Loop& loop, TimePoint now) mutable {
+              loop.reservation(std::move(command), reply, now);
+            })
+          : driver_->execute(std::move(command), reply);
+  if (!accepted) throw Error("ENGINE_STOPPED", "the engine has stopped");
   if (!driver_->wait(state->waiting, {}))
     return base::Fault{base::Errc::unavailable, "no answer from the store"};
   return *std::move(state->answer);

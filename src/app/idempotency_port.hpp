@@ -15,7 +15,7 @@ class EnginePort final : public idempotency::Port {
  public:
   explicit EnginePort(std::shared_ptr<engine::Driver> driver) : driver_(std::move(driver)) {}
 
-  /// The reply comes from inside the loop. Throws CALL_INSIDE_WORKFLOW.
+  /// The reply comes from inside the engine. Throws CALL_INSIDE_WORKFLOW.
   void execute(store::Command command, Reply reply) override;
   /// Throws CALL_INSIDE_WORKFLOW, CALL_ON_LOOP, ENGINE_STOPPED.
   base::Result<store::Answer> call(store::Command command) override;

@@ -53,6 +53,12 @@ class Driver {
   /// From any thread; inputs are fed in the order they come. False once it has stopped: nobody will look at it.
   virtual bool post(Input input) = 0;
 
+  using Reply = std::function<void(base::Result<store::Answer>)>;
+
+  /// Executes a command about a reservation, at the time that is then. From any thread. `reply` is called once, on any
+  /// thread, and must neither block nor throw. False once it has stopped: nothing happens, and nobody replies.
+  virtual bool execute(store::Command command, Reply reply) = 0;
+
   /// Returns true once `waiting` is done; false if it took too long or cannot ever be. Throws CALL_ON_LOOP where waiting
   /// would keep from happening what is waited for.
   virtual bool wait(Waiting& waiting, const Patience& patience) = 0;

@@ -19,6 +19,13 @@ class InlineDriver final : public Driver, Host {
     return true;
   }
 
+  bool execute(store::Command command, Reply reply) override {
+    return post([command = std::move(command), reply = std::move(reply)](Loop& loop,
+                                                                         TimePoint now) mutable {
+      loop.reservation(std::move(command), reply, now);
+    });
+  }
+
   /// Commits what was asked for; with `run_steps` also runs whatever can run at this time.
   bool wait(Waiting& waiting, const Patience& patience) override;
 

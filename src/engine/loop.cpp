@@ -110,6 +110,10 @@ bool Loop::committed(ExecutedBatch& executed, TimePoint now, std::size_t limit) 
   return true;
 }
 
+void Loop::store_failed(const base::Fault& fault) {
+  if (!lost_) lose_store(fault);
+}
+
 void Loop::fail(Batch& batch, const base::Fault& fault) {
   for (auto& continuation : batch.continuations_) {
     if (!continuation.handlers) continue;

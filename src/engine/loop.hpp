@@ -241,6 +241,9 @@ class Loop {
     committed(executed, now);
   }
 
+  /// Somebody else's commit failed on the same store: as if it had been one of ours. Not while a batch is away.
+  void store_failed(const base::Fault& fault);
+
   bool is_store_lost() const { return lost_; }
 
   const LoopCounters& counters() const { return counters_; }

@@ -1,5 +1,7 @@
 #include "engine/threaded_driver.hpp"
 
+#include "idempotency/port.hpp"
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -71,6 +73,18 @@ bool ThreadedDriver::post(Input input) {
   return true;
 }
 
+bool ThreadedDriver::execute(store::Command command, Reply reply) {
+  bool was_empty = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_committer_) return false;
+    was_empty = asides_.empty();
+    asides_.push_back({std::move(command), std::move(reply)});
+  }
+  if (was_empty) wake_committer_.notify_one();
+  return true;
+}
+
 bool ThreadedDriver::wait(Waiting& waiting, const Patience& patience) {
   if (driver_of_this_thread == this) return wait_on_loop(waiting, patience);
   const ThreadPool::Blocked blocked;
@@ -93,7 +107,7 @@ bool ThreadedDriver::wait_on_loop(Waiting& waiting, const Patience& patience) {
   while (!waiting.done) {
     feed_answers();
     feed_inputs();
-    if (loop_.is_store_lost() && !is_committing()) reopen_store();
+    reopen_if_lost();
     hand_over_if_due();
     std::unique_lock lock(mutex_);
     if (waiting.done || !inputs_.empty() || !own_inputs_.empty() || !answering_.empty()) continue;
@@ -157,7 +171,7 @@ void ThreadedDriver::run() {
     feed_inputs();
     busy_since_ = 0;
     if (loop_.next_tick().value_or(TimePoint::max()) <= now()) loop_.tick(now());
-    if (loop_.is_store_lost() && !is_committing()) reopen_store();
+    reopen_if_lost();
     hand_over_if_due();
     if (!loop_.is_drained() || is_committing() || !own_inputs_.empty()) {
       if (!(loop_.is_store_lost() && loop_.bodies_in_flight() == 0)) continue;
@@ -194,7 +208,8 @@ void ThreadedDriver::rest() {
   if (!tasks_.empty() || !own_inputs_.empty() || !answering_.empty()) return;
   std::unique_lock lock(mutex_);
   const auto has_something = [this] {
-    return !inputs_.empty() || executed_ || (stop_loop_ && loop_.is_drained() && !committing_);
+    return !inputs_.empty() || executed_ || (lost_ && !loop_.is_store_lost()) ||
+           (stop_loop_ && loop_.is_drained() && !committing_);
   };
   if (has_something()) return;
   auto until = loop_.next_tick();
@@ -287,46 +302,106 @@ void ThreadedDriver::hand_over_batch() {
   wake_committer_.notify_one();
 }
 
+/// The loop's batch, and what came past it.
+base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
+    std::vector<store::Command>& commands, std::vector<Aside>& asides) {
+  if (!store_.store) return base::Fault{base::Errc::unavailable, "the store is closed"};
+  const auto own = static_cast<std::ptrdiff_t>(commands.size());
+  const TimePoint at = now();
+  for (Aside& aside : asides) {
+    idempotency::set_now(aside.command, at);
+    commands.push_back(std::move(aside.command));
+  }
+  auto answers = store_.store->execute(commands);
+  commands.erase(commands.begin() + own, commands.end());
+  return answers;
+}
+
 void ThreadedDriver::run_committer() {
   name_thread("semel-commit");
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_committer_.wait(lock, [this] { return stop_committer_ || to_commit_; });
-    if (!to_commit_) return;
-    Batch batch = std::move(*to_commit_);
-    to_commit_.reset();
+    wake_committer_.wait(lock, [this] {
+      return to_commit_ || (!asides_.empty() && !is_reopening_) || stop_committer_;
+    });
+    if (!to_commit_ && asides_.empty()) return;
+    std::optional<Batch> batch = std::exchange(to_commit_, std::nullopt);
+    std::vector<Aside> asides = std::exchange(asides_, {});
+    const std::optional<base::Fault> lost = lost_;
+    is_executing_ = true;
     lock.unlock();
+    std::vector<store::Command> none;
     const auto began = base::monotonic_now() - base::thread_cpu_time();
-    auto answers = store_.store ? store_.store->execute(batch.commands)
-                                : base::Result<std::vector<store::Answer>>(
-                                      base::Fault{base::Errc::unavailable, "the store is closed"});
+    auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost)
+                        : execute_all(batch ? batch->commands : none, asides);
     const auto ended = base::monotonic_now() - base::thread_cpu_time();
+    std::vector<base::Result<store::Answer>> replies;
+    replies.reserve(asides.size());
+    for (std::size_t i = 0; i < asides.size(); ++i) {
+      if (answers) {
+        replies.emplace_back(std::move((*answers)[answers->size() - asides.size() + i]));
+      } else {
+        replies.emplace_back(answers.error());
+      }
+    }
+    if (answers) answers->resize(answers->size() - asides.size());
     lock.lock();
-    executed_.emplace(std::move(batch), std::move(answers));
-    waited_for_disk_ = ended - began;
-    wake_loop_.notify_one();
+    is_executing_ = false;
+    if (!answers) lost_ = answers.error();
+    if (batch) {
+      executed_.emplace(std::move(*batch), std::move(answers));
+      waited_for_disk_ = ended - began;
+    }
+    if (batch || lost_) wake_loop_.notify_one();
+    left_store_.notify_one();
+    lock.unlock();
+    for (std::size_t i = 0; i < asides.size(); ++i) asides[i].reply(std::move(replies[i]));
+    asides.clear();  // what replies held may go on as it goes
+    lock.lock();
   }
+}
+
+void ThreadedDriver::reopen_if_lost() {
+  if (is_committing()) return;
+  std::optional<base::Fault> fault;
+  {
+    const std::lock_guard lock(mutex_);
+    fault = lost_;
+  }
+  // It may have been a command past the loop that failed.
+  if (fault) loop_.store_failed(*fault);
+  if (loop_.is_store_lost()) reopen_store();
 }
 
 /// After an error from a commit nothing is known: close, open anew, read again.
 void ThreadedDriver::reopen_store() {
   if (!reopen_at_) reopen_at_ = now() + reopen_after_;
   if (*reopen_at_ > now()) return;
+  {
+    std::unique_lock lock(mutex_);
+    is_reopening_ = true;
+    left_store_.wait(lock, [this] { return !is_executing_; });
+  }
   store_.store.reset();
   auto opened = stores_();
+  if (opened) {
+    const std::lock_guard lock(store_mutex_);
+    store_ = std::move(*opened);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_reopening_ = false;
+    if (opened) lost_.reset();
+  }
+  wake_committer_.notify_one();
+  // Until something was committed it may be as lost as before: each try waits longer.
+  reopen_after_ = std::min(reopen_after_ * 2, reopen_after_max);
   if (!opened) {
-    reopen_after_ = std::min(reopen_after_ * 2, reopen_after_max);
     reopen_at_ = now() + reopen_after_;
     report("the store cannot be opened: " + opened.error().message);
     return;
   }
-  {
-    const std::lock_guard lock(store_mutex_);
-    store_ = std::move(*opened);
-  }
   reopen_at_.reset();
-  // Until something was committed it may be as lost as before: each try waits longer.
-  reopen_after_ = std::min(reopen_after_ * 2, reopen_after_max);
   report("the store is open again");
   loop_.open(now());
 }

@@ -1,4 +1,5 @@
-// The production driver: one thread runs the loop and Task steps, one commits, a pool runs blocking steps.
+// The production driver: one thread runs the loop and Task steps, one commits, a pool runs blocking steps. Commands about
+// reservations concern no run: they go straight to the committer and share its commits.
 #pragma once
 
 #include "base/clock.hpp"
@@ -28,6 +29,7 @@ class ThreadedDriver final : public Driver, Host {
   ~ThreadedDriver() override;
 
   bool post(Input input) override;
+  bool execute(store::Command command, Reply reply) override;
   bool wait(Waiting& waiting, const Patience& patience) override;
   bool is_loop_thread() const override;
   void start_workers() override;
@@ -44,7 +46,16 @@ class ThreadedDriver final : public Driver, Host {
                  ThreadedDriverOptions options, OpenedStore opened);
 
   void run();
+
+  /// A command past the loop.
+  struct Aside {
+    store::Command command;
+    Reply reply;
+  };
+
   void run_committer();
+  base::Result<std::vector<store::Answer>> execute_all(std::vector<store::Command>& commands,
+                                                       std::vector<Aside>& asides);
   void feed_inputs();
   void feed_all(std::vector<Input> inputs);
   bool wait_on_loop(Waiting& waiting, const Patience& patience);
@@ -58,6 +69,7 @@ class ThreadedDriver final : public Driver, Host {
 
   void rest();
   bool leave();
+  void reopen_if_lost();
   void watch();
   void reopen_store();
   void run_step(StepJob job) override;
@@ -74,11 +86,17 @@ class ThreadedDriver final : public Driver, Host {
   std::mutex mutex_;
   std::condition_variable wake_loop_;
   std::condition_variable wake_committer_;
+  std::condition_variable left_store_;  ///< the committer has
   std::condition_variable wake_watchdog_;
   std::vector<Input> inputs_;
   std::vector<Input> own_inputs_;  ///< from the loop's own thread, which needs no lock
   std::optional<Batch> to_commit_;
   std::optional<ExecutedBatch> executed_;
+  std::vector<Aside> asides_;
+  bool is_executing_ = false;  ///< the committer is at the store
+  bool is_reopening_ = false;  ///< the loop is, and the committer keeps away from it
+  std::optional<base::Fault>
+      lost_;  ///< why nothing is executed any more until the store is open again
   std::chrono::nanoseconds waited_for_disk_{0};  ///< by the committer, the last time
   bool stop_loop_ = false;
   bool stopped_loop_ = false;

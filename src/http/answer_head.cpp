@@ -54,7 +54,7 @@ void append_head(std::string& out, const Response& response, const AnswerFrame& 
     out += "transfer-encoding: chunked\r\n";
   } else if (!frame.ends_by_close && response.status != 204 && response.status != 304) {
     out += "content-length: ";
-    append_number(out, has_body(response.status) ? response.body.size() : 0);
+    append_number(out, has_body(response.status) ? frame.length.value_or(response.body.size()) : 0);
     out += "\r\n";
   }
   if (frame.closes) {

@@ -3,6 +3,8 @@
 
 #include <semel/detail/http_message.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,8 +13,9 @@ namespace semel::http {
 /// What frames an answer: the connection's business, not the handler's.
 struct AnswerFrame {
   std::string_view date;
-  bool is_chunked = false;     ///< else Content-Length, where the status has one
-  bool ends_by_close = false;  ///< neither of the two: a stream to an HTTP/1.0 client
+  std::optional<std::uint64_t> length{};  ///< where it is not that of the body
+  bool is_chunked = false;                ///< else Content-Length, where the status has one
+  bool ends_by_close = false;             ///< neither of the two: a stream to an HTTP/1.0 client
   bool closes = false;
   bool says_keep_alive = false;  ///< to an HTTP/1.0 client
 };

@@ -1,29 +1,18 @@
 // One request to one server and its answer, over a connection that is kept for the next.
 #pragma once
 
+#include "http/origin.hpp"
+
 #include <semel/detail/http_message.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace semel::http {
-
-/// A server, as a URL names it.
-struct Origin {
-  bool is_tls = false;
-  std::string host;  ///< without brackets
-  std::string port;
-  std::string authority;  ///< for the Host header
-  std::string base;       ///< of all paths; no slash at its end
-};
-
-/// Throws Error, VALIDATION_ERROR, for what is not "http[s]://host[:port][/base]".
-Origin read_origin(std::string_view url);
 
 struct Outgoing {
   std::string method;

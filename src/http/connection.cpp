@@ -31,13 +31,17 @@ Responder::~Responder() {
   if (sink_) sink_->answer(unanswered());
 }
 
-Connection::Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits)
+Connection::Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits,
+                       std::string peer)
     : loop_(loop),
       handler_(handler),
       limits_(limits),
       deadline_(loop.coarse_now() + limits.header_timeout),
       head_(limits.head),
-      chunks_(0, 0) {}
+      peer_(std::move(peer)),
+      chunks_(0, 0) {
+  request_.peer = peer_;
+}
 
 void Connection::begin() { advance(); }
 
@@ -140,6 +144,10 @@ bool Connection::read_more() {
 
 // ------------------------------------------------------------------------------------------------ answers
 
+bool Connection::post(std::function<void()> work) {
+  return loop_.hand_over([self = shared_from_this(), work = std::move(work)] { work(); });
+}
+
 void Connection::answer(Response response) {
   if (loop_.is_here()) {
     take_answer(std::move(response));
@@ -150,13 +158,13 @@ void Connection::answer(Response response) {
   });
 }
 
-void Connection::begin_stream(Response head) {
+void Connection::begin_stream(Response head, std::optional<std::uint64_t> length) {
   if (loop_.is_here()) {
-    take_stream(std::move(head));
+    take_stream(std::move(head), length);
     return;
   }
-  loop_.hand_over([self = shared_from_this(), head = std::move(head)]() mutable {
-    self->take_stream(std::move(head));
+  loop_.hand_over([self = shared_from_this(), head = std::move(head), length]() mutable {
+    self->take_stream(std::move(head), length);
   });
 }
 
@@ -189,14 +197,14 @@ void Connection::take_answer(Response response) {
   advance();
 }
 
-void Connection::take_stream(Response head) {
+void Connection::take_stream(Response head, std::optional<std::uint64_t> length) {
   if (state_ != State::handling) return;
   if (!is_sendable(head) || !has_body(head.status)) {
     take_answer(std::move(head));
     return;
   }
   response_ = std::move(head);
-  put_head(true);
+  put_head(true, length);
   to_write_ = {out_};
   stream_ended_ = last_is_out_ = part_is_out_ = false;
   if (!response_.body.empty()) parts_.push_back({std::move(response_.body), {}});
@@ -220,15 +228,16 @@ void Connection::take_end(bool is_whole) {
   advance();
 }
 
-void Connection::put_head(bool is_stream) {
+void Connection::put_head(bool is_stream, std::optional<std::uint64_t> length) {
   const Framing& framing = head_.framing();
-  is_framed_ = is_stream && !framing.is_1_0;
-  const bool ends_by_close = is_stream && framing.is_1_0;
+  is_framed_ = is_stream && !length && !framing.is_1_0;
+  const bool ends_by_close = is_stream && !length && framing.is_1_0;
   close_after_ =
       close_after_ || body_is_open_ || ends_by_close || !framing.keep_alive || loop_.is_stopping();
   out_.clear();
   append_head(out_, response_,
               {.date = loop_.date(),
+               .length = length,
                .is_chunked = is_framed_,
                .ends_by_close = ends_by_close,
                .closes = close_after_,

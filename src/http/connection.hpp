@@ -37,13 +37,15 @@ class ConnectionLoop {
 
   virtual bool is_stopping() const = 0;
 
-  /// Has `work` done on the loop's thread, unless the loop is over.
-  virtual void hand_over(std::function<void()> work) = 0;
+  /// Has `work` done on the loop's thread; false where the loop is over.
+  virtual bool hand_over(std::function<void()> work) = 0;
 };
 
 class Connection : public AnswerSink, public std::enable_shared_from_this<Connection> {
  public:
-  Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits);
+  /// `peer`: the client's address.
+  Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits,
+             std::string peer);
 
   /// The socket is connected.
   void begin();
@@ -68,9 +70,10 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   /// Whatever is under way.
   void cut();
 
+  bool post(std::function<void()> work) override;
   void read_body(std::function<void(BodyPart)> then) override;
   void answer(Response response) override;
-  void begin_stream(Response head) override;
+  void begin_stream(Response head, std::optional<std::uint64_t> length) override;
   void write(std::string part, std::function<void(bool)> done) override;
   void end_stream(bool is_whole) override;
 
@@ -118,10 +121,10 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
   bool read_more();
   void request_is_complete();
   void take_answer(Response response);
-  void take_stream(Response head);
+  void take_stream(Response head, std::optional<std::uint64_t> length);
   void take_part(Part part);
   void take_end(bool is_whole);
-  void put_head(bool is_stream);
+  void put_head(bool is_stream, std::optional<std::uint64_t> length = {});
   bool wrote_all();
   void has_left(std::size_t bytes);
   void after_writing();
@@ -142,6 +145,7 @@ class Connection : public AnswerSink, public std::enable_shared_from_this<Connec
 
   InputBuffer in_;  ///< begins with the request under way
   HeadParser head_;
+  const std::string peer_;
   bool head_is_timed_ = false;
   ChunkedReader chunks_;
   Request request_;  ///< views of `in_`: not to be looked at while a body makes that grow

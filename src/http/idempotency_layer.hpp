@@ -25,8 +25,8 @@ class IdempotencyLayer {
   virtual ~IdempotencyLayer() = default;
 
   /// Calls `done` exactly once, on any thread: with a stored answer, with a refusal, or with the answer of the handler.
-  /// `run` runs the handler, whatever becomes of the client, and passes its whole answer on, exactly once and on any
-  /// thread; it is called at most once. Must not block: it is called on a connection's thread.
+  /// `run` has the handler run, whatever becomes of the client, and passes its whole answer on, exactly once and on any
+  /// thread; it is called at most once, from wherever, and does nothing of the handler before it returns. Must not block: it is called on a connection's thread.
   virtual void handle(const KeyedRequest& keyed, std::function<void(Done)> run, Done done) = 0;
 };
 

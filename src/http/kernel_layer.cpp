@@ -1,6 +1,7 @@
 #include "http/kernel_layer.hpp"
 
 #include "base/clock.hpp"
+#include "http/keyed_answers.hpp"
 #include "http/problem.hpp"
 #include "http/stored_answer.hpp"
 #include "idempotency/fingerprint.hpp"
@@ -9,64 +10,15 @@
 #include "idempotency/request_fingerprint.hpp"
 #include "idempotency/scope.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace semel::http {
 
 namespace {
 
-using idempotency::FinishedAnswer;
 using idempotency::Found;
 using idempotency::Kernel;
 using idempotency::Policy;
-
-std::vector<std::string_view> lines_of(const Request& request, std::string_view name) {
-  std::vector<std::string_view> lines;
-  for (const HeaderView& header : request.headers) {
-    if (same_name(header.name, name)) lines.push_back(header.value);
-  }
-  return lines;
-}
-
-/// Reading changes nothing, so there is nothing to do once.
-bool only_reads(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE";
-}
-
-/// `Prefer: wait=5, …` in seconds (RFC 7240); of several the first. None: nothing usable was said.
-std::optional<std::chrono::seconds> preferred_wait(const Request& request) {
-  for (std::string_view line : lines_of(request, "prefer")) {
-    while (!line.empty()) {
-      const std::size_t comma = std::min(line.find(','), line.size());
-      std::string_view part = line.substr(0, comma);
-      line.remove_prefix(std::min(comma + 1, line.size()));
-      part.remove_prefix(std::min(part.find_first_not_of(" \t"), part.size()));
-      part = part.substr(0, part.find_first_of("; \t"));
-      const std::size_t equals = part.find('=');
-      if (equals == std::string_view::npos || !same_name(part.substr(0, equals), "wait")) continue;
-      const std::string_view number = part.substr(equals + 1);
-      std::int64_t seconds = 0;
-      const auto [end, wrong] =
-          std::from_chars(number.data(), number.data() + number.size(), seconds);
-      if (wrong == std::errc{} && end == number.data() + number.size() && seconds >= 0 &&
-          seconds <= std::chrono::seconds(std::chrono::hours{24}).count()) {
-        return std::chrono::seconds{seconds};
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-idempotency::Patience patience_of(const Policy& policy, const Request& request) {
-  if (policy.in_flight == idempotency::InFlight::reject)
-    return {.wait = {}, .waiters_max = policy.waiters_max};
-  std::chrono::nanoseconds wait = policy.wait_default;
-  if (const auto preferred = preferred_wait(request)) wait = *preferred;
-  return {.wait = std::min<std::chrono::nanoseconds>(wait, policy.wait_max),
-          .waiters_max = policy.waiters_max};
-}
 
 std::string fingerprint_of(const Policy& policy, const KeyedRequest& keyed) {
   const Request& request = keyed.request;
@@ -95,27 +47,6 @@ std::string scope_of(const KeyedRequest& keyed) {
   return idempotency::scope_text(parts);
 }
 
-Response replayed(const FinishedAnswer& finished) {
-  if (finished.state == store::ReservationState::not_retained) {
-    return problem("IDEMPOTENCY_RESPONSE_NOT_RETAINED",
-                   "the request was done; its answer was too large to keep");
-  }
-  auto answer = stored_answer(*finished.bytes);
-  if (!answer) {
-    return problem("IDEMPOTENCY_RESPONSE_NOT_RETAINED",
-                   "the work under this key was done elsewhere and has no answer for HTTP");
-  }
-  answer->headers.push_back({"idempotency-replayed", "true"});
-  return *std::move(answer);
-}
-
-/// Only a replay says that it is one.
-void claim_nothing(Response& answer) {
-  std::erase_if(answer.headers, [](const Header& header) {
-    return same_name(header.name, "idempotency-replayed");
-  });
-}
-
 /// Without a key: done as often as it is asked for.
 void run_unkeyed(const std::function<void(Done)>& run, Done done) {
   run([done = std::move(done)](Response answer) {
@@ -141,32 +72,18 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
  private:
   void reserved(const base::Result<Found>& found) {
-    if (!found) {
-      done_(problem("STORE_UNAVAILABLE", "the store is not available; nothing was done"));
-    } else if (const auto* acquired = std::get_if<store::Acquired>(&*found)) {
+    const auto* acquired = found ? std::get_if<store::Acquired>(&*found) : nullptr;
+    if (acquired != nullptr) {
       execute(acquired->fence);
-    } else if (const auto* finished = std::get_if<FinishedAnswer>(&*found)) {
-      done_(replayed(*finished));
-    } else if (std::holds_alternative<store::KeyReused>(*found)) {
-      done_(problem(policy_->mismatch_status, "IDEMPOTENCY_CONFLICT",
-                    "this idempotency key was used for another request"));
-    } else if (std::holds_alternative<store::OutcomeUnknown>(*found)) {
-      done_(problem("OUTCOME_UNKNOWN", "the request was begun, and nobody knows what came of it"));
     } else {
-      Response busy = problem("IDEMPOTENCY_IN_PROGRESS",
-                              "a request with this idempotency key is still being handled");
-      busy.headers.push_back({"retry-after", "1"});
-      done_(std::move(busy));
+      done_(answer_to(*policy_, found));
     }
   }
 
   void execute(store::Fence fence) {
     fence_ = fence;
     kept_ = kernel_.keep(id_, fence_, lease_);
-    // We may be inside the engine's loop, and a handler may call it.
-    kernel_.port().go_on([self = shared_from_this()] {
-      self->run_([self](Response answer) { self->handled(std::move(answer)); });
-    });
+    run_([self = shared_from_this()](Response answer) { self->handled(std::move(answer)); });
   }
 
   /// The answer is stored, or the key is free again, before the client hears of it.

@@ -108,11 +108,12 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
 
   bool is_stopping() const override { return is_stopping_; }
 
-  void hand_over(std::function<void()> work) override {
+  bool hand_over(std::function<void()> work) override {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return;
+    if (is_over_) return false;
     handed_over_.push_back(std::move(work));
     if (handed_over_.size() == 1) asio::post(io_, [this] { take_over(); });
+    return true;
   }
 
   const ListenerOptions& options() const { return options_; }
@@ -248,11 +249,18 @@ Buffers buffers_of(const std::array<std::string_view, 3>& parts) {
   return {asio::buffer(parts[0]), asio::buffer(parts[1]), asio::buffer(parts[2])};
 }
 
+/// Without the port: it says nothing about who it is.
+std::string peer_of(const Socket& socket) {
+  error_code error;
+  const Tcp::endpoint peer = socket.remote_endpoint(error);
+  return error ? std::string{} : peer.address().to_string();
+}
+
 /// What plain and TLS connections share: they are known to their loop while they are open, and keep it alive.
 class SocketConnection : public Connection {
  public:
-  SocketConnection(const std::shared_ptr<Loop>& loop)
-      : Connection(*loop, loop->handler(), loop->options().limits), loop_(loop) {
+  SocketConnection(const std::shared_ptr<Loop>& loop, std::string peer)
+      : Connection(*loop, loop->handler(), loop->options().limits, std::move(peer)), loop_(loop) {
     loop_->add(this);
   }
 
@@ -278,7 +286,7 @@ class SocketConnection : public Connection {
 class PlainConnection final : public SocketConnection {
  public:
   PlainConnection(const std::shared_ptr<Loop>& loop, Socket socket)
-      : SocketConnection(loop), socket_(std::move(socket)) {}
+      : SocketConnection(loop, peer_of(socket)), socket_(std::move(socket)) {}
 
  private:
   void start_read(char* into, std::size_t size) override {
@@ -313,7 +321,9 @@ class PlainConnection final : public SocketConnection {
 class TlsConnection final : public SocketConnection {
  public:
   TlsConnection(const std::shared_ptr<Loop>& loop, Socket socket, std::shared_ptr<ssl::context> tls)
-      : SocketConnection(loop), tls_(std::move(tls)), stream_(std::move(socket), *tls_) {}
+      : SocketConnection(loop, peer_of(socket)),
+        tls_(std::move(tls)),
+        stream_(std::move(socket), *tls_) {}
 
   void shake_hands() {
     stream_.async_handshake(ssl::stream_base::server,

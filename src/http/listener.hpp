@@ -50,9 +50,10 @@ struct BodyPart {
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
+  virtual bool post(std::function<void()> work) = 0;
   virtual void read_body(std::function<void(BodyPart)> then) = 0;
   virtual void answer(Response response) = 0;
-  virtual void begin_stream(Response head) = 0;
+  virtual void begin_stream(Response head, std::optional<std::uint64_t> length) = 0;
   virtual void write(std::string part, std::function<void(bool)> done) = 0;
   virtual void end_stream(bool is_whole) = 0;
 };
@@ -107,12 +108,15 @@ class Responder {
   /// Of a request that was admitted as a stream. An answer that comes before its end ends the connection.
   BodyStream body() const { return BodyStream{sink_}; }
 
+  /// Has `work` done on the connection's thread; false where that has ended, and nothing is done.
+  bool post(std::function<void()> work) const { return sink_->post(std::move(work)); }
+
   void answer(Response response) { std::exchange(sink_, nullptr)->answer(std::move(response)); }
 
-  /// Sends the head; the body of `head` is its first part.
-  AnswerStream stream(Response head) {
+  /// Sends the head; the body of `head` is its first part. `length`: of all parts together, where that is known.
+  AnswerStream stream(Response head, std::optional<std::uint64_t> length = {}) {
     auto sink = std::exchange(sink_, nullptr);
-    sink->begin_stream(std::move(head));
+    sink->begin_stream(std::move(head), length);
     return AnswerStream{std::move(sink)};
   }
 

@@ -103,6 +103,17 @@ class RawClient {
     return answer;
   }
 
+  /// All bytes up to the end of `text`; nothing if the connection ends before that.
+  std::string receive_until(std::string_view text) {
+    std::size_t at = 0;
+    while ((at = in_.find(text)) == std::string::npos) {
+      if (!fill()) return {};
+    }
+    std::string bytes = in_.substr(0, at + text.size());
+    in_.erase(0, at + text.size());
+    return bytes;
+  }
+
   /// Whether the server closes without another byte.
   bool is_closed() { return in_.empty() && !fill(); }
 

@@ -270,7 +270,8 @@ void ServerCore::handle(const Request& request, Responder responder) {
       return exchange->route->endpoint.fingerprint_input(exchange->body.get(), exchange->call);
     };
   }
-  layer_->handle(keyed, [exchange](Done then) { run(exchange, std::move(then)); }, std::move(done));
+  layer_->handle(
+      keyed, [exchange](Done then) { run_later(exchange, std::move(then)); }, std::move(done));
 }
 
 std::optional<Response> ServerCore::parse(Exchange& exchange) {
@@ -330,6 +331,14 @@ void ServerCore::run(const std::shared_ptr<Exchange>& exchange, Done done) {
     }
     done(std::move(answer));
   });
+}
+
+/// From inside something that a handler may call, and that would wait for itself.
+void ServerCore::run_later(const std::shared_ptr<Exchange>& exchange, Done done) {
+  if (!exchange->route->endpoint.run_task) return run(exchange, std::move(done));
+  const auto work = [exchange, done = std::move(done)] { run(exchange, done); };
+  // A client that has gone and a server that stops leave nobody whose thread it would be; the work was promised.
+  if (!exchange->responder.post(work)) exchange->handlers->submit(work);
 }
 
 }  // namespace semel::http::detail

@@ -108,6 +108,7 @@ class ServerCore final : public Handler {
                                         Call& call) const;
   static std::optional<Response> parse(Exchange& exchange);
   static void run(const std::shared_ptr<Exchange>& exchange, Done done);
+  static void run_later(const std::shared_ptr<Exchange>& exchange, Done done);
   void add_route(Route route);
 
   std::shared_ptr<void> attached_;

@@ -1,9 +1,9 @@
 // Requests, as a connection reads them: whatever arrives, in one piece or in two, is the same request or the same refusal.
 #include "http/chunked.hpp"
 #include "http/head_parser.hpp"
+#include "tests/fuzz/require.hpp"
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +11,7 @@
 namespace {
 
 using namespace semel::http;
+using semel::fuzz::require;
 
 constexpr std::size_t body_bytes_max = 512;
 
@@ -21,10 +22,6 @@ struct Outcome {
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// Reads `bytes`, of which the first `split` arrive before the others.
 Outcome read(std::string_view bytes, std::size_t split) {

@@ -1,4 +1,9 @@
-// The curl transcripts of docs/http.md, executed against examples/appointments: what the page shows is what happens.
+// The curl transcripts of the documentation, executed: those of docs/http.md against examples/appointments, those of
+// docs/proxy.md against a proxy in front of a service that knows nothing of keys.
+#include "tests/process/transcripts.hpp"
+
+#include "base/clock.hpp"
+#include "http/listener.hpp"
 #include "tests/process/process.hpp"
 
 #include <doctest/doctest.h>
@@ -9,61 +14,20 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
-#include <sstream>
-#include <stdexcept>
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace semel::http {
 
 namespace {
 
-/// Where the page says its server is.
-constexpr std::string_view address_in_page = "127.0.0.1:8080";
+using process::matches;
+using process::transcripts_in;
 
-/// A command and what the page shows behind it.
-struct Transcript {
-  std::string command;
-  std::string shown;
-};
-
-/// Those of the ```console blocks: a command begins with "$ " and goes on behind a backslash.
-std::vector<Transcript> transcripts_in(const std::string& page) {
-  std::vector<Transcript> found;
-  bool is_inside = false;
-  bool goes_on = false;
-  std::istringstream lines(page);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      is_inside = line == "```console";
-    } else if (is_inside && (goes_on || line.starts_with("$ "))) {
-      if (!goes_on) found.emplace_back();
-      found.back().command += (goes_on ? "\n" + line : line.substr(2));
-      goes_on = line.ends_with('\\');
-    } else if (is_inside) {
-      found.at(found.size() - 1).shown += line + "\n";
-    }
-  }
-  return found;
-}
-
-/// "…" stands for one character or more of one line.
-bool matches(std::string_view pattern, std::string_view text) {
-  constexpr std::string_view any = "…";
-  const std::size_t at = pattern.find(any);
-  if (at == std::string_view::npos) return pattern == text;
-  if (!text.starts_with(pattern.substr(0, at))) return false;
-  pattern.remove_prefix(at + any.size());
-  text.remove_prefix(at);
-  while (!text.empty() && text.front() != '\n') {
-    text.remove_prefix(1);
-    if (matches(pattern, text)) return true;
-  }
-  return false;
-}
+/// Where the pages say their server is.
+const std::string address_in_page = "127.0.0.1:8080";
 
 /// `appointments serve 0` in a directory of its own; killed by the destructor, unless it ended before.
 class Example {
@@ -129,44 +93,64 @@ class Example {
   std::string address_;
 };
 
-/// What a person sees who types the command: without carriage returns and the last line's end.
-std::string output_of(std::string command, const Example& example) {
-  const std::size_t at = command.find(address_in_page);
-  REQUIRE_MESSAGE(at != std::string::npos, "does not go to the server: " << command);
-  command.replace(at, address_in_page.size(), example.address());
-  // Nobody's own settings: no .curlrc, no proxy.
-  const std::string home = example.directory().string();
-  const std::string script = "export HOME=" + home + " CURL_HOME=" + home +
-                             " XDG_CONFIG_HOME=" + home + " no_proxy='*'; { " + command +
-                             "\n} 2>&1";
-  FILE* pipe = ::popen(script.c_str(), "re");
-  REQUIRE(pipe != nullptr);
-  std::string output;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
-    if (c != '\r') output += static_cast<char>(c);
+/// Takes an order each time it is asked.
+class Shop final : public Handler {
+ public:
+  Shop() : listener_(Listener::open({}, *this, clock_)) {}
+
+  Shop(const Shop&) = delete;
+  Shop& operator=(const Shop&) = delete;
+
+  ~Shop() override { listener_->stop(); }
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(listener_->port()); }
+
+ private:
+  void handle(const Request& /*request*/, Responder responder) override {
+    responder.answer({201,
+                      {{"content-type", "application/json"}},
+                      "{\"order\":" + std::to_string(++orders_) + "}"});
   }
-  CHECK(::pclose(pipe) == 0);
-  while (output.ends_with('\n')) output.pop_back();
-  return output;
+
+  const base::SystemClock clock_;
+  std::atomic<int> orders_ = 0;
+  std::unique_ptr<Listener> listener_;
+};
+
+/// The address in what a proxy says when it listens; empty as long as it does not.
+std::string proxy_address(const std::filesystem::path& log) {
+  constexpr std::string_view before = "semel: proxy on ";
+  const std::string text = process::text_of(log);
+  const std::size_t at = text.find(before);
+  const std::size_t end = text.find(" in front", at);
+  if (at == std::string::npos || end == std::string::npos) return "";
+  return text.substr(at + before.size(), end - at - before.size());
 }
 
 }  // namespace
 
 TEST_CASE("the curl transcripts of docs/http.md are what happens") {
-  const auto transcripts =
-      transcripts_in(process::text_of(std::filesystem::path(SEMEL_SOURCE_DIR) / "docs/http.md"));
-  REQUIRE(transcripts.size() >= 8);  // it reads the right page, and all of it
   Example example;
 
-  for (const Transcript& transcript : transcripts) {
-    CAPTURE(transcript.command);
-    REQUIRE(transcript.command.starts_with("curl "));
-    std::string shown = transcript.shown;
-    while (shown.ends_with('\n')) shown.pop_back();
-    const std::string output = output_of(transcript.command, example);
-    CHECK_MESSAGE(matches(shown, output), "the page shows\n" << shown << "\nand it is\n" << output);
-  }
+  process::check_transcripts("http.md", {{address_in_page, example.address()}},
+                             example.directory());
+
   CHECK(example.end() == 0);
+}
+
+TEST_CASE("the curl transcripts of docs/proxy.md are what happens") {
+  const Shop shop;
+  const process::TemporaryDirectory directory;
+  const auto log = directory.path() / "log";
+  const process::Child proxy(
+      {SEMEL_SEMEL_CLI, "proxy", "--listen", "127.0.0.1:0", "--upstream", shop.url(), "--store",
+       "sqlite:" + (directory.path() / "keys.db").string()},
+      log);
+  REQUIRE_MESSAGE(
+      process::comes_true([&] { return !proxy_address(log).empty(); }, std::chrono::seconds{60}),
+      process::text_of(log));
+
+  process::check_transcripts("proxy.md", {{address_in_page, proxy_address(log)}}, directory.path());
 }
 
 TEST_CASE("a transcript is a command, which may have several lines, and what is shown behind it") {

@@ -30,6 +30,7 @@ struct Request {
   std::string_view path;            ///< of the target, not decoded; "*" for the whole server
   std::string_view query;           ///< of the target, without the question mark, not decoded
   std::string_view host;            ///< whom the client believes to talk to, with the port
+  std::string_view peer;            ///< the client's address, without the port
   std::vector<HeaderView> headers;  ///< in the order sent
   std::string_view body;            ///< without its framing
   bool has_body = false;            ///< one was announced, be it empty

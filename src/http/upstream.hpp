@@ -1,0 +1,81 @@
+// The server behind a proxy: requests go out and answers come back in parts, thousands at a time without a thread each.
+#pragma once
+
+#include "http/answer_reader.hpp"
+#include "http/head_parser.hpp"
+#include "http/listener.hpp"
+#include "http/origin.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace semel::http {
+
+struct UpstreamRequest {
+  enum class Body : std::uint8_t {
+    whole,    ///< `body`, or none; its framing is in the head
+    parts,    ///< `UpstreamListener::next_body_part` has it; its length is in the head
+    chunked,  ///< the same without a length: each part becomes a chunk
+  };
+
+  std::string head;  ///< request line and headers, with the empty line
+  std::string body{};
+  Body body_kind = Body::whole;
+  bool is_head = false;     ///< its answer has no body, whatever its head says
+  bool may_repeat = false;  ///< it only reads and has no body: a kept connection may be tried first
+  std::chrono::nanoseconds timeout{};  ///< without any byte
+};
+
+/// Why there is no answer, or no more of it.
+enum class UpstreamFault : std::uint8_t {
+  not_sent,   ///< the server has not seen a byte of the request
+  broken,     ///< the connection ended too early, or what came was no answer
+  timed_out,  ///< nothing came for too long
+  body_lost,  ///< the request's own body did not come
+};
+
+/// Hears what becomes of a request: a head, parts, the end; or a fault at any point. Called on the upstream's thread, one call
+/// at a time; must neither block nor throw. After `heard_head` and `heard_part` nothing more is read until `go_on` is called,
+/// from any thread; where it is dropped instead, the request is given up.
+class UpstreamListener {
+ public:
+  virtual ~UpstreamListener() = default;
+
+  using GoOn = std::function<void()>;
+
+  virtual void next_body_part(std::function<void(BodyPart)> then) = 0;
+  virtual void heard_head(AnswerHead head, GoOn go_on) = 0;
+  virtual void heard_part(std::string bytes, GoOn go_on) = 0;
+  virtual void heard_end() = 0;
+  virtual void failed(UpstreamFault fault) = 0;
+};
+
+struct UpstreamOptions {
+  unsigned threads = 1;
+  std::size_t idle_connections_max = 32;  ///< of each thread
+  HeadLimits head{.bytes_max = std::size_t{64} << 10U, .headers_max = 200};
+};
+
+class Upstream {
+ public:
+  /// Speaks plain HTTP/1.1 to `origin`.
+  static std::shared_ptr<Upstream> open(Origin origin, const UpstreamOptions& options);
+
+  /// Stops.
+  virtual ~Upstream() = default;
+
+  virtual const Origin& origin() const = 0;
+
+  /// Sends the request once, except for those that may be repeated. `listener` lives until its last call. Once this has
+  /// stopped nothing is sent, and the listener hears so on the caller's thread.
+  virtual void send(UpstreamRequest request, const std::shared_ptr<UpstreamListener>& listener) = 0;
+
+  /// Gives up what is under way; nobody hears of it. Idempotent.
+  virtual void stop() = 0;
+};
+
+}  // namespace semel::http
