@@ -38,7 +38,8 @@ const std::vector<Module>& picture() {
       {"idempotency", {"store"}},
       {"engine", {"coro", "idempotency", "store"}},
       {"http", {"engine", "idempotency"}},
-      {"app", {"http", "store/sqlite", "store/postgres"}},
+      {"serve", {"http"}},
+      {"app", {"serve", "http", "store/sqlite", "store/postgres"}},
   };
   return modules;
 }

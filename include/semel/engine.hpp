@@ -281,12 +281,15 @@ class Engine : public Client {
   /// A client of another workspace; made when first asked for, lives as long as the engine.
   Client& workspace(const std::string& name);
 
+  /// For semel itself.
+  detail::EngineCore& core() { return *core_; }
+
  protected:
   explicit Engine(std::unique_ptr<detail::EngineCore> core);
 
-  detail::EngineCore& core() { return *core_; }
-
  private:
+  friend class App;
+
   void add_type(detail::WorkflowType type, const AddOptions& options);
 
   std::unique_ptr<detail::EngineCore> core_;

@@ -359,14 +359,16 @@ Hook<T> hook() {
   return Hook<T>("");
 }
 
-/// What came in by the public form of a hook.
+/// What came in by the public form of a hook. A body that is not UTF-8 is in `bodyBase64` instead.
 struct WebhookRequest {
   std::string method;
-  std::map<std::string, std::string> headers;
-  std::map<std::string, std::string> query;
+  std::map<std::string, std::string>
+      headers;                               ///< names in lower case; repeated ones joined by ", "
+  std::map<std::string, std::string> query;  ///< decoded; of repeated ones the last
   std::string body;
+  std::optional<std::string> bodyBase64{};  // NOLINT(readability-identifier-naming): as in JSON
 };
-BOOST_DESCRIBE_STRUCT(WebhookRequest, (), (method, headers, query, body))
+BOOST_DESCRIBE_STRUCT(WebhookRequest, (), (method, headers, query, body, bodyBase64))
 
 /// A hook for requests from elsewhere: the token is the secret. Made up, it has 192 random bits.
 inline Hook<WebhookRequest> webhook(std::string token = "") {

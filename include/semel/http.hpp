@@ -79,9 +79,10 @@ struct ContractSpec {
   std::optional<Idempotent> idempotency{};
   std::function<std::string(const Call&)> idempotency_namespace{};  ///< empty: method and path
   std::function<std::map<std::string, std::string>(const Call&)>
-      idempotency_scope{};       ///< empty: as `idempotency` says
-  std::string request_shape{};   ///< semel/shape.hpp; empty: no body
-  std::string response_shape{};  ///< the same
+      idempotency_scope{};           ///< empty: as `idempotency` says
+  std::string request_shape{};       ///< semel/shape.hpp; empty: no body
+  std::string response_shape{};      ///< the same
+  std::vector<std::string> query{};  ///< parameters it knows; for the description
 };
 
 template <class T>
@@ -388,6 +389,12 @@ class Server {
 
   std::unique_ptr<detail::ServerCore> core_;
 };
+
+/// The engine over HTTP: runs, hooks, keys and the rest (docs/serve.md), as `semel serve` does. Listens when it returns and
+/// stops when it is destroyed, which the engine outlives. Who may ask is decided by the engine's API keys: `authenticate`
+/// and `authorise` are not looked at. Throws Error: LISTEN_FAILED, or VALIDATION_ERROR where it would listen beyond this
+/// machine and there are no keys.
+std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options = {});
 
 // ------------------------------------------------------------------------------------------------ the client
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <semel/operation.hpp>
+#include <semel/shape.hpp>
 
 #include <array>
 #include <cstring>
@@ -378,6 +379,9 @@ struct WorkflowType {
   std::function<std::unique_ptr<Root>(std::string_view input)> make;
   /// Decodes the arguments (boundary rules) and encodes them again. Throws ValidationError.
   std::function<std::string(std::string_view input)> normalise;
+  /// Shapes (semel/shape.hpp) of the list of arguments and of the result; of a result that is none, empty.
+  std::function<std::string()> input_shape;
+  std::function<std::string()> output_shape;
 };
 
 template <WorkflowFunction F, class Invoke>
@@ -402,6 +406,14 @@ WorkflowType workflow_type(std::string name, F function, int version, Invoke inv
   };
   type.normalise = [](std::string_view input) {
     return value::encode(value::decode<Args>(input, value::Mode::boundary));
+  };
+  type.input_shape = [] { return semel::type<Args>().shape; };
+  type.output_shape = [] {
+    if constexpr (std::is_void_v<R>) {
+      return std::string{};
+    } else {
+      return semel::type<R>().shape;
+    }
   };
   return type;
 }

@@ -3,7 +3,7 @@
 #include "app/cli_runs.hpp"
 #include "app/cli_store.hpp"
 #include "app/cli_table.hpp"
-#include "app/entry_view.hpp"
+#include "engine/entry_view.hpp"
 
 #include <semel/engine.hpp>
 #include <semel/error.hpp>
@@ -227,7 +227,7 @@ Json journal_of_store(const JournalOptions& options) {
   for (;;) {
     const auto page =
         value_or_throw(opened.reader->journal(run->key, entries.size(), journal_page));
-    for (const store::StoredEntry& stored : page) entries.push_back(json_of(view(stored)));
+    for (const store::StoredEntry& stored : page) entries.push_back(json_of(engine::view(stored)));
     if (page.size() < journal_page) break;
   }
   return json::object{{"run", json_of(*run)}, {"entries", std::move(entries)}};

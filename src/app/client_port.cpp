@@ -1,10 +1,9 @@
 #include "app/client_port.hpp"
 
-#include "app/entry_view.hpp"
+#include "engine/calls.hpp"
+#include "engine/entry_view.hpp"
 #include "engine/frame.hpp"
-#include "engine/start_options.hpp"
 #include "engine/transacting.hpp"
-#include "idempotency/fingerprint.hpp"
 
 namespace semel::app {
 
@@ -91,25 +90,7 @@ void refuse_inside_workflow() {
 }
 
 engine::StartInput WorkspaceClient::start_input(detail::StartSpec spec) {
-  engine::check_start_options(spec.options);
-  if (spec.workflow.empty()) spec.workflow = registry_->name_of(spec.function);
-  const detail::WorkflowType* type = registry_->find(spec.workflow);
-  if (type == nullptr) {
-    throw Error("WORKFLOW_NOT_FOUND", "no workflow named \"" + spec.workflow + "\" is registered");
-  }
-  if (spec.input.size() > limits_.payload_bytes_max) {
-    throw Error("PAYLOAD_TOO_LARGE", "the input has " + std::to_string(spec.input.size()) +
-                                         " bytes; the limit is " +
-                                         std::to_string(limits_.payload_bytes_max));
-  }
-  if (!spec.typed) spec.input = type->normalise(spec.input);
-  engine::StartInput input{
-      workspace_, std::move(spec.workflow), std::move(spec.input), {}, std::move(spec.options)};
-  if (input.options.key || input.options.run_id) {
-    input.fingerprint =
-        idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
-  }
-  return input;
+  return engine::start_input(*registry_, limits_, workspace_, std::move(spec));
 }
 
 std::pair<std::string, bool> WorkspaceClient::start(detail::StartSpec spec) {
@@ -148,23 +129,7 @@ std::pair<std::string, bool> StepClient::resume_or_start(const std::string& toke
 
 store::Deliver WorkspaceClient::delivery(const std::string& token, std::string payload,
                                          const ResumeOptions& options) const {
-  detail::check_token(token);
-  if (options.resume_id && (options.resume_id->empty() || options.resume_id->size() > 255))
-    throw Error("VALIDATION_ERROR", "/resume_id: a resume id has 1 to 255 bytes");
-  if (payload.size() > limits_.payload_bytes_max) {
-    throw Error("PAYLOAD_TOO_LARGE", "the payload has " + std::to_string(payload.size()) +
-                                         " bytes; the limit is " +
-                                         std::to_string(limits_.payload_bytes_max));
-  }
-  store::Deliver deliver{.workspace = workspace_,
-                         .token = token,
-                         .payload = std::move(payload),
-                         .resume_id = options.resume_id,
-                         .expected_version = options.expected_version};
-  if (deliver.resume_id) {
-    deliver.fingerprint = idempotency::start_fingerprint(token, value::canonical(deliver.payload));
-  }
-  return deliver;
+  return engine::delivery(limits_, workspace_, token, std::move(payload), options);
 }
 
 Resumed WorkspaceClient::resume(const std::string& token, std::string payload,
@@ -296,7 +261,7 @@ std::vector<store::StoredEntry> WorkspaceClient::entries(const std::string& id) 
 
 std::vector<Entry> WorkspaceClient::journal(const std::string& id) {
   std::vector<Entry> views;
-  for (const store::StoredEntry& stored : entries(id)) views.push_back(view(stored));
+  for (const store::StoredEntry& stored : entries(id)) views.push_back(engine::view(stored));
   for (const store::Undelivered& left :
        value_or_throw(driver_->reader()->undelivered(record(id).key))) {
     views.push_back({.seq = views.empty() ? 0 : views.back().seq,

@@ -32,6 +32,15 @@ class EngineCore {
 
   IdempotencyStore& idempotency() { return *reservations_; }
 
+  /// For what is served from outside.
+  std::shared_ptr<const engine::Registry> registry() const { return registry_; }
+
+  std::shared_ptr<engine::Driver> shared_driver() const { return driver_; }
+
+  std::shared_ptr<idempotency::Kernel> kernel() const { return kernel_; }
+
+  const EngineOptions& options() const { return options_; }
+
  private:
   std::shared_ptr<engine::Registry> registry_ = std::make_shared<engine::Registry>();
   EngineOptions options_;

@@ -354,6 +354,17 @@ void Loop::run_effects(const store::Effects& effects) {
   }
   if (!workers_) return;
   for (const RunKey key : effects.created) load(key);
+  for (const RunKey key : effects.opened) {
+    just_opened_.insert(key);
+    load(key);
+  }
+  for (const RunKey key : effects.moved) {
+    if (const RunPtr run = live(key)) {
+      read_anew(run);
+    } else {
+      load(key);
+    }
+  }
   for (const RunKey key : effects.wake) read_inbox(key);
 }
 

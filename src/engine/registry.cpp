@@ -21,6 +21,13 @@ const detail::WorkflowType* Registry::find(std::string_view name) const {
   return found == types_.end() ? nullptr : found->second.get();
 }
 
+std::vector<const detail::WorkflowType*> Registry::all() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<const detail::WorkflowType*> types;
+  for (const auto& [name, type] : types_) types.push_back(type.get());
+  return types;
+}
+
 std::string Registry::name_of(const std::string& function) const {
   const std::shared_lock lock(mutex_);
   const auto found = names_.find(function);

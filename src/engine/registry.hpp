@@ -20,6 +20,9 @@ class Registry {
   /// Null if there is none.
   const detail::WorkflowType* find(std::string_view name) const;
 
+  /// By name.
+  std::vector<const detail::WorkflowType*> all() const;
+
   /// The name under which a function is registered. Throws WORKFLOW_NOT_FOUND if it is not, or under several names.
   std::string name_of(const std::string& function) const;
 

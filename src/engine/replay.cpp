@@ -9,9 +9,11 @@ using journal::Record;
 
 namespace {
 
-/// Carries requests of its own that follow from its own arrival.
+/// Carries requests of its own that follow from its own arrival. Not a `woken` without any: that may have been written
+/// without the code having gone on, and is then followed by what it asked for, as a note is.
 bool is_transition(const Record& record) {
   const ArrivalKind kind = record.entry.arrival.kind;
+  if (kind == ArrivalKind::woken && record.entry.requests.empty()) return false;
   return !record.requests_void && !journal::is_note(kind) && kind != ArrivalKind::continued;
 }
 

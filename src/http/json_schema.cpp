@@ -14,8 +14,8 @@ namespace json = boost::json;
 
 class SchemaWriter {
  public:
-  SchemaWriter(std::string_view name, Strictness strictness)
-      : name_(name), strictness_(strictness) {}
+  SchemaWriter(std::string_view name, Strictness strictness, std::string_view place)
+      : name_(name), strictness_(strictness), place_(place) {}
 
   std::string name_of(std::int64_t number) const {
     return number == 0 ? name_ : name_ + "." + std::to_string(number);
@@ -58,9 +58,7 @@ class SchemaWriter {
   }
 
  private:
-  json::object reference(std::int64_t number) const {
-    return {{"$ref", "#/components/schemas/" + name_of(number)}};
-  }
+  json::object reference(std::int64_t number) const { return {{"$ref", place_ + name_of(number)}}; }
 
   static json::object integer(const json::object& shape, bool is_signed) {
     const std::int64_t bits = shape.at("bits").as_int64();
@@ -114,14 +112,15 @@ class SchemaWriter {
 
   std::string name_;
   Strictness strictness_;
+  std::string place_;
 };
 
 }  // namespace
 
 Json schema_of(std::string_view shape, std::string_view name, Strictness strictness,
-               json::object& schemas) {
+               json::object& schemas, std::string_view place) {
   const Json parsed = value::from_text(shape);
-  const SchemaWriter writer{name, strictness};
+  const SchemaWriter writer{name, strictness, place};
   if (const Json* types = parsed.as_object().if_contains("types")) {
     std::int64_t number = 0;
     for (const Json& type : types->as_array())

@@ -14,8 +14,8 @@ namespace semel::http {
 enum class Strictness { closed, open };
 
 /// The schema of `shape`. Structs go into `schemas` as "NAME", "NAME.1" and so on, and are referred to there by
-/// `"#/components/schemas/…"`.
+/// `"#/components/schemas/…"`, or `place` instead.
 Json schema_of(std::string_view shape, std::string_view name, Strictness strictness,
-               boost::json::object& schemas);
+               boost::json::object& schemas, std::string_view place = "#/components/schemas/");
 
 }  // namespace semel::http

@@ -31,6 +31,10 @@ json::array parameters_of(const ContractSpec& contract) {
                                          {"required", true},
                                          {"schema", {{"type", "string"}}}});
   }
+  for (const std::string& name : contract.query) {
+    parameters.emplace_back(
+        json::object{{"name", name}, {"in", "query"}, {"schema", {{"type", "string"}}}});
+  }
   if (contract.idempotency) {
     parameters.emplace_back(json::object{
         {"name", contract.idempotency->header},

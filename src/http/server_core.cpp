@@ -14,7 +14,8 @@ namespace semel::http::detail {
 
 struct ServerCore::Route {
   Endpoint endpoint;
-  RawHandler raw;  ///< instead of an endpoint's handler
+  RawHandler raw;      ///< instead of an endpoint's handler
+  WholeHandler whole;  ///< the same
   bool is_open = false;
   std::function<void(std::string_view, std::exception_ptr)> on_error;
 };
@@ -110,6 +111,11 @@ void ServerCore::add_raw(std::string method, std::string path, std::string name,
   add_route(std::move(route));
 }
 
+void ServerCore::add_whole(Endpoint endpoint, bool is_open, WholeHandler handler) {
+  Route route{.endpoint = std::move(endpoint), .whole = std::move(handler), .is_open = is_open};
+  add_route(std::move(route));
+}
+
 std::vector<ContractSpec> ServerCore::contracts() const {
   std::vector<ContractSpec> specs;
   for (const auto& route : routes_) {
@@ -121,7 +127,7 @@ std::vector<ContractSpec> ServerCore::contracts() const {
 void ServerCore::start() {
   if (listener_) return;
   for (const auto& route : routes_) {
-    if (route->endpoint.spec.idempotency && layer_ == nullptr) {
+    if (route->endpoint.spec.idempotency && !route->whole && layer_ == nullptr) {
       throw Error("VALIDATION_ERROR", "the contract " + route->endpoint.spec.name +
                                           " is idempotent, and this server has nothing to "
                                           "remember keys with");
@@ -150,6 +156,7 @@ void ServerCore::start() {
 }
 
 void ServerCore::stop() {
+  if (before_stop_) before_stop_();
   if (listener_) listener_->stop();
   if (handlers_) handlers_->close();
 }
@@ -215,6 +222,8 @@ Admission ServerCore::admit(const Request& request, const ListenerLimits& limits
   // Who waits to be asked for the body is told now; the others when it is read, which keeps their connection.
   if (request.header("expect")) {
     try {
+      if (guard_) admission.refusal = guard_(request);
+      if (admission.refusal) return admission;
       if (route) refusal = refuse_caller(*route, request, call);
     } catch (...) {
       refusal = answer_to(std::current_exception());
@@ -229,7 +238,8 @@ void ServerCore::handle(const Request& request, Responder responder) {
       Exchange{nullptr, request, {}, nullptr, std::move(responder), handlers_});
   std::optional<Response> refusal;
   try {
-    exchange->route = find(request, exchange->call, refusal);
+    if (guard_) refusal = guard_(request);
+    if (!refusal) exchange->route = find(request, exchange->call, refusal);
     if (!refusal) refusal = refuse_caller(*exchange->route, request, exchange->call);
     if (!refusal) refusal = parse(*exchange);
   } catch (...) {
@@ -242,6 +252,11 @@ void ServerCore::handle(const Request& request, Responder responder) {
   const Route& route = *exchange->route;
   if (route.raw) {
     route.raw(request, std::move(exchange->call), std::move(exchange->responder));
+    return;
+  }
+  if (route.whole) {
+    route.whole(request, std::move(exchange->call), std::move(exchange->body),
+                std::move(exchange->responder));
     return;
   }
   Done done = [exchange](Response answer) { exchange->responder.answer(std::move(answer)); };

@@ -19,6 +19,10 @@ namespace semel::http::detail {
 /// stays until it is answered.
 using RawHandler = std::function<void(const Request& request, Call call, Responder responder)>;
 
+/// The same with the body that a contract's `decode` made; empty where the contract has none.
+using WholeHandler = std::function<void(const Request& request, Call call,
+                                        std::shared_ptr<const void> body, Responder responder)>;
+
 /// What a handler threw, as an answer. Nothing of it is shown where it is not one of ours.
 Response answer_to(const std::exception_ptr& thrown);
 
@@ -62,6 +66,23 @@ class ServerCore final : public Handler {
   void add_raw(std::string method, std::string path, std::string name, bool is_open,
                RawHandler handler);
 
+  /// An endpoint whose handler gives whole answers and sees to keys by itself. Described at /openapi.json as others are.
+  void add_whole(Endpoint endpoint, bool is_open, WholeHandler handler);
+
+  /// Asked of every request, before anything else; an answer turns it away. Must not block.
+  void guard(std::function<std::optional<Response>(const Request&)> guard) {
+    guard_ = std::move(guard);
+  }
+
+  /// Called when the server begins to stop: whoever keeps requests waiting answers them.
+  void before_stop(std::function<void()> dismiss) { before_stop_ = std::move(dismiss); }
+
+  /// Lives as long as this does.
+  void attach(std::shared_ptr<void> part) { attached_ = std::move(part); }
+
+  /// Has `work` done by a thread that may block.
+  void submit(std::function<void()> work) { handlers_->submit(std::move(work)); }
+
   /// Who remembers keys; before `start`.
   void use(std::shared_ptr<IdempotencyLayer> layer) { layer_ = std::move(layer); }
 
@@ -90,11 +111,14 @@ class ServerCore final : public Handler {
   static void run_later(const std::shared_ptr<Exchange>& exchange, Done done);
   void add_route(Route route);
 
+  std::shared_ptr<void> attached_;
   const ServerOptions options_;
   const base::SystemClock clock_;
   Router router_;
   std::vector<std::shared_ptr<const Route>> routes_;
   std::shared_ptr<IdempotencyLayer> layer_;
+  std::function<std::optional<Response>(const Request&)> guard_;
+  std::function<void()> before_stop_;
   std::shared_ptr<HandlerThreads> handlers_;
   std::unique_ptr<Listener> listener_;
 };

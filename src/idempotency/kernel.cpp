@@ -92,6 +92,22 @@ void Kernel::reserve(store::Reserve ask, const Patience& patience, FoundReply re
   this->ask(waiter);
 }
 
+std::optional<FinishedAnswer> Kernel::remembered(const store::ReservationId& id,
+                                                 std::string_view fingerprint) {
+  auto cached = cache_.find(id, fingerprint, port_->now());
+  if (cached) {
+    ++counts_.cache_hits;
+    ++counts_.hits;
+  }
+  return cached;
+}
+
+void Kernel::remember(const store::ReservationId& id, std::string fingerprint,
+                      FinishedAnswer answer, AnswerCache::Ticket ticket) {
+  ++counts_.hits;
+  cache_.put(id, std::move(fingerprint), std::move(answer), ticket);
+}
+
 base::Result<Found> Kernel::reserve(const store::Reserve& ask) {
   if (auto cached = cache_.find(ask.id, ask.fingerprint, port_->now())) {
     ++counts_.cache_hits;

@@ -68,6 +68,16 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   /// The same, waiting for the store alone: a duplicate of something under way hears so.
   base::Result<Found> reserve(const store::Reserve& ask);
 
+  /// For whoever reserves and completes in a transaction of its own: a finished answer from memory; a ticket, taken before
+  /// the store is asked; and an answer that the store replayed, so that the next one comes from memory.
+  std::optional<FinishedAnswer> remembered(const store::ReservationId& id,
+                                           std::string_view fingerprint);
+
+  AnswerCache::Ticket ticket(const store::ReservationId& id) const { return cache_.ticket(id); }
+
+  void remember(const store::ReservationId& id, std::string fingerprint, FinishedAnswer answer,
+                AnswerCache::Ticket ticket);
+
   /// Completes, releases, renews, forgets or finds: see store/reservation.hpp.
   void execute(store::Command command, Port::Reply reply);
   base::Result<store::Answer> call(store::Command command);

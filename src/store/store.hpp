@@ -428,12 +428,16 @@ struct Done {};
 /// `outcomes`: entries the store appended behind this command's own, in order.
 /// `created`: children that were created by it and wait for their first segment; not those that wait for their start
 /// timer.
-/// `ended`: other runs that it ended (children of a cancelled run, a superseded holder).
+/// `ended`: other runs that it ended (children of a cancelled run, a superseded holder); of a `Transact` all of them.
+/// `opened`, `moved`: of a `Transact`, runs that were reopened or made with a journal, and runs that got an entry which
+/// their owner does not know of.
 struct Effects {
   std::vector<RunKey> wake;
   std::vector<std::string> outcomes;
   std::vector<RunKey> created;
   std::vector<RunKey> ended;
+  std::vector<RunKey> opened;
+  std::vector<RunKey> moved;
 };
 
 struct RunStarted {
@@ -591,6 +595,20 @@ struct HookRecord {
   bool operator==(const HookRecord&) const = default;
 };
 
+/// Active hooks, the newest first.
+struct HookFilter {
+  std::string workspace = "default";
+  std::optional<std::string> run_id;
+  std::optional<std::int64_t> before;  ///< id of the last hook of the page before
+  std::size_t limit = 200;
+};
+
+/// A hook that is reachable by its token alone, and whose it is.
+struct PublicHook {
+  std::string workspace;
+  HookRecord hook;
+};
+
 /// A payload whose hook is gone.
 struct Undelivered {
   std::int64_t id = 0;
@@ -621,6 +639,9 @@ class Reader {
   virtual base::Result<std::vector<Timer>> timers(RunKey run) = 0;
   virtual base::Result<std::optional<HookRecord>> hook(std::string_view workspace,
                                                        std::string_view token) = 0;
+  virtual base::Result<std::vector<HookRecord>> hooks(const HookFilter& filter) = 0;
+  /// Of all workspaces; where several have one with this token, the oldest: a latecomer takes nothing over.
+  virtual base::Result<std::optional<PublicHook>> public_hook(std::string_view token) = 0;
   /// Payloads that were accepted for a run and never read by it, in order.
   virtual base::Result<std::vector<Undelivered>> undelivered(RunKey run) = 0;
   /// The predicate behind "no run is ever stuck"; see docs/guarantees.md.

@@ -16,6 +16,10 @@ class UnitOfWork {
   virtual void run(std::string_view sql, std::span<const sql::Value> parameters,
                    const std::function<void(const sql::Row&)>& each) = 0;
 
+  /// The same for tables of semel's own that no command is about.
+  virtual void run_own(std::string_view sql, std::span<const sql::Value> parameters,
+                       const std::function<void(const sql::Row&)>& each) = 0;
+
   /// A command of the store's own, within the same transaction. Its effects are those of the unit.
   virtual Answer execute(const Command& command) = 0;
 

@@ -61,14 +61,28 @@ class ModelReader final : public Reader {
     for (const auto& [id, hook] : model_->hooks) {
       const Model::Run& run = model_->runs.at(hook.run);
       if (!hook.active || hook.claim.token != token || run.made.workspace != workspace) continue;
-      found = HookRecord{.token = hook.claim.token,
-                         .id = std::to_string(id),
-                         .run_id = run.made.id,
-                         .op = hook.claim.op,
-                         .shape = hook.claim.shape,
-                         .webhook = hook.claim.webhook,
-                         .since = hook.since};
-      for (const auto& [number, payload] : model_->payloads) found->waiting += payload.hook == id;
+      found = hook_record(id);
+    }
+    return found;
+  }
+
+  base::Result<std::vector<HookRecord>> hooks(const HookFilter& filter) override {
+    std::vector<HookRecord> found;
+    for (auto hook = model_->hooks.rbegin(); hook != model_->hooks.rend(); ++hook) {
+      const Model::Run& run = model_->runs.at(hook->second.run);
+      if (!hook->second.active || run.made.workspace != filter.workspace) continue;
+      if (filter.run_id && run.made.id != *filter.run_id) continue;
+      if (filter.before && hook->first >= *filter.before) continue;
+      if (found.size() < filter.limit) found.push_back(hook_record(hook->first));
+    }
+    return found;
+  }
+
+  base::Result<std::optional<PublicHook>> public_hook(std::string_view token) override {
+    std::optional<PublicHook> found;
+    for (const auto& [id, hook] : model_->hooks) {
+      if (found || !hook.active || !hook.claim.webhook || hook.claim.token != token) continue;
+      found = PublicHook{model_->runs.at(hook.run).made.workspace, hook_record(id)};
     }
     return found;
   }
@@ -95,6 +109,19 @@ class ModelReader final : public Reader {
   }
 
  private:
+  HookRecord hook_record(std::int64_t id) const {
+    const Model::Hook& hook = model_->hooks.at(id);
+    HookRecord record{.token = hook.claim.token,
+                      .id = std::to_string(id),
+                      .run_id = model_->runs.at(hook.run).made.id,
+                      .op = hook.claim.op,
+                      .shape = hook.claim.shape,
+                      .webhook = hook.claim.webhook,
+                      .since = hook.since};
+    for (const auto& [number, payload] : model_->payloads) record.waiting += payload.hook == id;
+    return record;
+  }
+
   static bool fits(const RunRecord& record, const ListFilter& filter) {
     for (const auto& [name, value] : filter.attributes) {
       const auto attribute = record.attributes.find(name);

@@ -753,14 +753,35 @@ class ModelStore final : public Store {
       throw sql::SqlError("SQL_ERROR", "the model has no SQL");
     }
 
+    void run_own(std::string_view sql, std::span<const sql::Value> parameters,
+                 const std::function<void(const sql::Row&)>& each) override {
+      run(sql, parameters, each);
+    }
+
     Answer execute(const Command& command) override {
       Answer answer = store_.answer_one(command);
       if (const auto* started = std::get_if<RunStarted>(&answer)) {
         add(started->effects);
-        const NewRun& run = std::get<StartRun>(command).run;
-        if (!run.start_at) effects.created.push_back(run.key);
+        const StartRun& start = std::get<StartRun>(command);
+        if (!start.first_entry.empty()) {
+          effects.opened.push_back(start.run.key);
+        } else if (!start.run.start_at) {
+          effects.created.push_back(start.run.key);
+        }
       } else if (const auto* delivered = std::get_if<Delivered>(&answer)) {
         add(delivered->effects);
+      } else if (const auto* cancelled = std::get_if<Cancelled>(&answer)) {
+        add(cancelled->effects);
+        if (is_end(cancelled->run.status)) effects.ended.push_back(cancelled->run.key);
+      } else if (const auto* advanced = std::get_if<Advanced>(&answer)) {
+        add(advanced->effects);
+        if (const auto* reopen = std::get_if<ReopenRun>(&command)) {
+          effects.opened.push_back(reopen->run);
+        } else if (const auto* advance = std::get_if<AdvanceRun>(&command);
+                   advance != nullptr &&
+                   std::ranges::find(effects.opened, advance->run) == effects.opened.end()) {
+          effects.moved.push_back(advance->run);
+        }
       }
       return answer;
     }

@@ -162,5 +162,44 @@ TEST_CASE("a pending run without its start timer is an orphan, whatever other ti
   });
 }
 
+TEST_CASE("hooks are listed newest first, by run and from a place on") {
+  for_each_store([](Subject& subject) {
+    for (const RunKey key : {1, 2}) {
+      NewRun run = new_run(key);
+      run.hooks = {{.token = "a" + std::to_string(key)}, {.token = "b" + std::to_string(key)}};
+      subject.expect<RunStarted>(start(run));
+    }
+    const auto tokens = [&](const HookFilter& filter) {
+      std::string list;
+      for (const HookRecord& hook : subject.reader().hooks(filter).value())
+        list += hook.token + " ";
+      return list;
+    };
+    const auto all = subject.reader().hooks({}).value();
+
+    CHECK(tokens({}) == "b2 a2 b1 a1 ");
+    CHECK(tokens({.run_id = "run-1"}) == "b1 a1 ");
+    CHECK(tokens({.run_id = "run-3"}).empty());
+    CHECK(tokens({.workspace = "other"}).empty());
+    CHECK(tokens({.before = std::stoll(all.at(1).id), .limit = 1}) == "b1 ");
+    CHECK(all.at(3) == *subject.reader().hook("default", "a1").value());
+  });
+}
+
+TEST_CASE("a public hook is found by its token alone, and a latecomer's is not") {
+  for_each_store([](Subject& subject) {
+    for (const RunKey key : {1, 2, 3}) {
+      NewRun run = new_run(key);
+      run.workspace = "w" + std::to_string(key);
+      run.hooks = {{.token = "t", .webhook = key != 1}};
+      subject.expect<RunStarted>(start(run));
+    }
+
+    CHECK(subject.reader().public_hook("t").value()->workspace == "w2");
+    CHECK(subject.reader().public_hook("t").value()->hook.run_id == "run-2");
+    CHECK_FALSE(subject.reader().public_hook("u").value());
+  });
+}
+
 }  // namespace
 }  // namespace semel::store

@@ -14,7 +14,7 @@ namespace semel::store::sqlite {
 namespace {
 
 /// Never change one that was released: files have it. Add the next.
-constexpr std::array<const char*, 3> migrations{
+constexpr std::array<const char*, 4> migrations{
     R"sql(
 CREATE TABLE semel_workspace (
   workspace INTEGER PRIMARY KEY,
@@ -211,6 +211,34 @@ CREATE INDEX semel_reservation_sweep ON semel_reservation (sweep_at);
 -- Runs of one moment are few enough to be put in order when they are listed; their ids made the index three times as large.
 DROP INDEX semel_run_created;
 CREATE INDEX semel_run_created ON semel_run (workspace, created_at);
+)sql",
+    R"sql(
+-- Who may ask over HTTP. The key itself is nowhere. Rows stay when a key is revoked: that there was one ends open mode
+-- for good.
+CREATE TABLE semel_api_key (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  workspace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL,        -- words
+  digest BLOB NOT NULL UNIQUE,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER
+);
+
+-- What administrators did.
+CREATE TABLE semel_audit (
+  entry INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  workspace TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  action TEXT NOT NULL,
+  subject TEXT NOT NULL
+);
+
+-- Found by whoever has the token and no credential.
+CREATE INDEX semel_hook_public ON semel_hook (token) WHERE active = 1 AND webhook = 1;
 )sql",
 };
 

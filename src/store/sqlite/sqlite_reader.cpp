@@ -83,6 +83,12 @@ std::string source_of(const ListFilter& filter) {
   return "semel_run r" + hint + " JOIN semel_workspace w ON w.workspace = r.workspace";
 }
 
+constexpr const char* hook_columns =
+    "h.hook, r.id, h.op, h.shape, h.webhook, h.since,"
+    " (SELECT count(*) FROM semel_payload p WHERE p.hook = h.hook), h.token, w.name";
+constexpr const char* hook_source =
+    "semel_workspace w CROSS JOIN semel_hook h CROSS JOIN semel_run r";
+
 class SqliteReader final : public Reader {
  public:
   explicit SqliteReader(std::shared_ptr<Database> database) : connection_(std::move(database)) {}
@@ -144,15 +150,38 @@ class SqliteReader final : public Reader {
     return reading([&] {
       std::optional<HookRecord> found;
       Rows rows = hook_.select(workspace, token);
-      if (!rows.next()) return found;
-      found = HookRecord{.token = std::string{token},
-                         .id = std::to_string(rows.integer(0)),
-                         .run_id = rows.text(1),
-                         .op = rows.text(2),
-                         .shape = rows.text(3),
-                         .webhook = rows.integer(4) != 0,
-                         .since = rows.time(5),
-                         .waiting = static_cast<std::uint64_t>(rows.integer(6))};
+      if (rows.next()) found = hook_in(rows);
+      return found;
+    });
+  }
+
+  base::Result<std::vector<HookRecord>> hooks(const HookFilter& filter) override {
+    return reading([&] {
+      Conditions where;
+      where.add("w.name = ", filter.workspace);
+      where.add("h.workspace = w.workspace AND h.active = 1 AND r.run = h.run");
+      if (filter.run_id) {
+        where.add("h.run = (SELECT run FROM semel_run WHERE workspace = w.workspace AND id = " +
+                  where.next(*filter.run_id) + ")");
+      }
+      if (filter.before) where.add("h.hook < ", *filter.before);
+      const std::string limit = where.next(static_cast<std::int64_t>(filter.limit));
+      const std::string sql = std::string{"SELECT "} + hook_columns + " FROM " + hook_source +
+                              where.sql() + " ORDER BY h.hook DESC LIMIT " + limit;
+      Statement list{database_, sql.c_str()};
+      where.bind_to(list);
+      std::vector<HookRecord> found;
+      Rows rows = list.select_bound();
+      while (rows.next()) found.push_back(hook_in(rows));
+      return found;
+    });
+  }
+
+  base::Result<std::optional<PublicHook>> public_hook(std::string_view token) override {
+    return reading([&] {
+      std::optional<PublicHook> found;
+      Rows rows = public_hook_.select(token);
+      if (rows.next()) found = PublicHook{rows.text(8), hook_in(rows)};
       return found;
     });
   }
@@ -203,6 +232,17 @@ class SqliteReader final : public Reader {
     return record;
   }
 
+  static HookRecord hook_in(Rows& rows) {
+    return {.token = rows.text(7),
+            .id = std::to_string(rows.integer(0)),
+            .run_id = rows.text(1),
+            .op = rows.text(2),
+            .shape = rows.text(3),
+            .webhook = rows.integer(4) != 0,
+            .since = rows.time(5),
+            .waiting = static_cast<std::uint64_t>(rows.integer(6))};
+  }
+
   std::shared_ptr<Database> connection_;
   Database& database_ = *connection_;
 
@@ -216,12 +256,16 @@ class SqliteReader final : public Reader {
                      " AND EXISTS (SELECT 1 FROM semel_run WHERE run = ?1) ORDER BY seq LIMIT ?3"};
   Statement timers_{database_,
                     "SELECT due, kind, op FROM semel_timer WHERE run = ?1 ORDER BY due, kind, op"};
-  Statement hook_{database_,
-                  "SELECT h.hook, r.id, h.op, h.shape, h.webhook, h.since,"
-                  " (SELECT count(*) FROM semel_payload p WHERE p.hook = h.hook)"
-                  " FROM semel_workspace w CROSS JOIN semel_hook h CROSS JOIN semel_run r"
-                  " WHERE w.name = ?1 AND h.workspace = w.workspace AND h.token = ?2"
-                  " AND h.active = 1 AND r.run = h.run"};
+  std::string hook_sql_ = std::string{"SELECT "} + hook_columns + " FROM " + hook_source +
+                          " WHERE w.name = ?1 AND h.workspace = w.workspace AND h.token = ?2"
+                          " AND h.active = 1 AND r.run = h.run";
+  Statement hook_{database_, hook_sql_.c_str()};
+  std::string public_hook_sql_ =
+      std::string{"SELECT "} + hook_columns +
+      " FROM semel_hook h CROSS JOIN semel_run r CROSS JOIN semel_workspace w"
+      " WHERE h.token = ?1 AND h.active = 1 AND h.webhook = 1 AND r.run = h.run"
+      " AND w.workspace = h.workspace ORDER BY h.hook LIMIT 1";
+  Statement public_hook_{database_, public_hook_sql_.c_str()};
   Statement undelivered_{database_,
                          "SELECT p.payload, h.token, p.value, p.at FROM semel_payload p"
                          " CROSS JOIN semel_hook h WHERE p.run = ?1 AND h.hook = p.hook"

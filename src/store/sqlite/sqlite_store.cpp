@@ -140,7 +140,17 @@ struct SqliteStore::Impl {
   Answer execute(const Transact& command) {
     return sqlite::transact(
         tables, user, command, [this](const Command& inner) { return answer(inner); },
-        [this] { return upkeep.reserve_keys(1); });
+        [this] { return new_run_key(); });
+  }
+
+  /// Set aside many at a time: most starts that turn out to be duplicates then write nothing.
+  RunKey new_run_key() {
+    constexpr std::int64_t keys_count = 4096;
+    if (tables.next_key == tables.keys_end) {
+      tables.next_key = upkeep.reserve_keys(keys_count);
+      tables.keys_end = tables.next_key + keys_count;
+    }
+    return tables.next_key++;
   }
 
   /// Commands that poisoned the transaction before, and what they are told instead of being executed.

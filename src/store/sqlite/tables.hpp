@@ -24,6 +24,7 @@ struct Tables {
     runs.forget_workspaces();
     open_runs.forget();
     reservations.forget_fences();
+    next_key = keys_end = 0;
   }
 
   OpenRuns open_runs;
@@ -34,6 +35,9 @@ struct Tables {
   ReservationTable reservations;
   base::ShapeChecker shapes;
   SqliteCounters counters;
+  RunKey next_key =
+      0;  ///< for runs that are started inside a unit of work; set aside up to `keys_end`
+  RunKey keys_end = 0;
 };
 
 }  // namespace semel::store::sqlite

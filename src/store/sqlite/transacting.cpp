@@ -4,6 +4,8 @@
 #include "store/outcome.hpp"
 #include "store/sqlite/ending.hpp"
 
+#include <algorithm>
+
 namespace semel::store::sqlite {
 
 namespace {
@@ -30,15 +32,33 @@ class Unit final : public UnitOfWork {
     Answer answer = execute_(command);
     if (const auto* started = std::get_if<RunStarted>(&answer)) {
       add(effects, started->effects);
-      const NewRun& run = std::get<StartRun>(command).run;
-      if (!run.start_at) effects.created.push_back(run.key);
+      const auto& [run, first_entry, changes] = std::get<StartRun>(command);
+      if (!first_entry.empty()) {
+        effects.opened.push_back(run.key);
+      } else if (!run.start_at) {
+        effects.created.push_back(run.key);
+      }
     } else if (const auto* delivered = std::get_if<Delivered>(&answer)) {
       add(effects, delivered->effects);
+    } else if (const auto* cancelled = std::get_if<Cancelled>(&answer)) {
+      add(effects, cancelled->effects);
+      if (is_end(cancelled->run.status)) effects.ended.push_back(cancelled->run.key);
+    } else if (const auto* advanced = std::get_if<Advanced>(&answer)) {
+      add(effects, advanced->effects);
+      note_entry(command);
     }
     return answer;
   }
 
-  RunKey new_run_key() override { return new_run_key_(); }
+  void run_own(std::string_view sql, std::span<const sql::Value> parameters,
+               const std::function<void(const sql::Row&)>& each) override {
+    user_.run_own(sql, parameters, each);
+  }
+
+  RunKey new_run_key() override {
+    has_commands = true;
+    return new_run_key_();
+  }
 
   TimePoint now() const override { return now_; }
 
@@ -46,6 +66,15 @@ class Unit final : public UnitOfWork {
   bool has_commands = false;
 
  private:
+  void note_entry(const Command& command) {
+    if (const auto* reopen = std::get_if<ReopenRun>(&command))
+      effects.opened.push_back(reopen->run);
+    const auto* advance = std::get_if<AdvanceRun>(&command);
+    if (advance == nullptr) return;
+    const bool is_new = std::ranges::find(effects.opened, advance->run) != effects.opened.end();
+    if (!is_new) effects.moved.push_back(advance->run);
+  }
+
   UserSql& user_;
   TimePoint now_;
   const std::function<Answer(const Command&)>& execute_;

@@ -161,6 +161,16 @@ void UserSql::run(std::string_view sql, std::span<const sql::Value> parameters,
   }
 }
 
+void UserSql::run_own(std::string_view sql, std::span<const sql::Value> parameters,
+                      const std::function<void(const sql::Row&)>& each) {
+  if (broken_) std::rethrow_exception(broken_);
+  std::string_view rest;
+  // Not kept: a user's statement of the same text must not find one that may do everything.
+  const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(prepare(sql, rest),
+                                                                        sqlite3_finalize);
+  execute(statement.get(), parameters, each);
+}
+
 sqlite3_stmt* UserSql::prepare(std::string_view sql, std::string_view& rest) {
   sqlite3_stmt* statement = nullptr;
   const char* tail = nullptr;

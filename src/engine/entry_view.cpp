@@ -1,6 +1,6 @@
-#include "app/entry_view.hpp"
+#include "engine/entry_view.hpp"
 
-namespace semel::app {
+namespace semel::engine {
 
 namespace {
 
@@ -69,4 +69,4 @@ Entry view(const store::StoredEntry& stored) {
   return entry;
 }
 
-}  // namespace semel::app
+}  // namespace semel::engine

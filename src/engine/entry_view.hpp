@@ -5,9 +5,9 @@
 
 #include <semel/run.hpp>
 
-namespace semel::app {
+namespace semel::engine {
 
 /// `value` has what arrived ("value", "failure", "attempt" …) and, under "requests", what was then asked for.
 Entry view(const store::StoredEntry& stored);
 
-}  // namespace semel::app
+}  // namespace semel::engine

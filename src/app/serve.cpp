@@ -1,0 +1,38 @@
+// An engine over HTTP.
+#include "app/engine_core.hpp"
+#include "serve/api.hpp"
+
+#include <semel/engine.hpp>
+#include <semel/http.hpp>
+
+namespace semel::http {
+
+std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options) {
+  // The server asks the routes who may, and the routes are made for the server.
+  const auto api = std::make_shared<std::weak_ptr<semel::serve::Api>>();
+  options.authenticate = [api](const Request& request) -> std::variant<Identity, Refusal> {
+    const auto alive = api->lock();
+    return alive ? alive->authenticate(request) : Refusal{};
+  };
+  options.authorise = [api](const Request& request, const Identity&,
+                            std::string_view route) -> std::optional<Refusal> {
+    const auto alive = api->lock();
+    return alive ? alive->authorise(request, route) : Refusal{};
+  };
+  auto server = std::make_unique<Server>(engine, std::move(options));
+  semel::detail::EngineCore& core = engine.core();
+  auto routes = std::make_shared<semel::serve::Api>(
+      semel::serve::Parts{.registry = core.registry(),
+                          .driver = core.shared_driver(),
+                          .kernel = core.kernel(),
+                          .limits = core.options().limits,
+                          .retention = base::bounded(core.options().retention)},
+      server->core());
+  *api = routes;
+  routes->open();
+  server->core().attach(std::move(routes));
+  server->start();
+  return server;
+}
+
+}  // namespace semel::http

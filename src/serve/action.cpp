@@ -1,0 +1,213 @@
+#include "serve/action.hpp"
+
+#include "base/assert.hpp"
+#include "http/problem.hpp"
+#include "http/server_core.hpp"
+#include "http/stored_answer.hpp"
+#include "idempotency/key_header.hpp"
+#include "idempotency/policy.hpp"
+#include "idempotency/request_fingerprint.hpp"
+#include "idempotency/scope.hpp"
+
+#include <boost/json.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace semel::serve {
+
+namespace {
+
+using http::problem;
+using http::Response;
+using idempotency::FinishedAnswer;
+using store::ReservationState;
+
+struct Key {
+  store::ReservationId id;
+  std::string fingerprint;
+};
+
+const idempotency::Policy& policy() {
+  static const idempotency::Policy standard = *idempotency::preset("default");
+  return standard;
+}
+
+std::vector<std::string_view> key_lines(const http::Request& request) {
+  std::vector<std::string_view> lines;
+  if (request.method != "POST" && request.method != "PUT" && request.method != "PATCH")
+    return lines;
+  for (const http::HeaderView& header : request.headers) {
+    if (http::same_name(header.name, "idempotency-key")) lines.push_back(header.value);
+  }
+  return lines;
+}
+
+Key key_of(const Asked& asked, std::string key) {
+  const http::Request& request = asked.request;
+  return {.id = {.workspace = asked.workspace,
+                 .ns = idempotency::endpoint_namespace(policy(), request.method, request.path),
+                 .scope = idempotency::scope_text({{"actor", asked.actor}}),
+                 .key = std::move(key)},
+          .fingerprint = idempotency::request_fingerprint(
+              policy().compared, {.method = request.method,
+                                  .path = request.path,
+                                  .query = request.query,
+                                  .content_type = request.header("content-type").value_or(""),
+                                  .is_encoded = request.header("content-encoding").has_value(),
+                                  .body = request.body})};
+}
+
+Response replayed(ReservationState state, std::string_view bytes) {
+  if (state == ReservationState::not_retained) {
+    boost::json::object more;
+    if (!bytes.empty()) more["id"] = bytes;
+    return problem("IDEMPOTENCY_RESPONSE_NOT_RETAINED",
+                   "the request was done; its answer was not kept", more);
+  }
+  auto answer = http::stored_answer(bytes);
+  if (!answer) {
+    return problem("IDEMPOTENCY_RESPONSE_NOT_RETAINED",
+                   "the work under this key was done elsewhere and has no answer for HTTP");
+  }
+  answer->headers.push_back({"idempotency-replayed", "true"});
+  return *std::move(answer);
+}
+
+Response busy() {
+  Response answer = problem("IDEMPOTENCY_IN_PROGRESS",
+                            "a request with this idempotency key is still being handled");
+  answer.headers.push_back({"retry-after", "1"});
+  return answer;
+}
+
+std::string id_in(const Response& answer) {
+  return std::string(value::from_text(answer.body).at("id").as_string());
+}
+
+/// One request inside the transaction. It is the only one there, so looking a key up and then taking it is as good as
+/// taking it at once; and what is refused writes nothing.
+class ActionWork final : public store::Work {
+ public:
+  ActionWork(Effect effect, std::optional<Key> key, Kept kept, std::shared_ptr<const void> alive)
+      : alive_(std::move(alive)), effect_(std::move(effect)), key_(std::move(key)), kept_(kept) {}
+
+  std::string run(store::UnitOfWork& unit) override {
+    after_commit = nullptr;
+    finished.reset();
+    if (key_) {
+      if (auto known = look_up(unit)) {
+        answer = *std::move(known);
+        return {};
+      }
+    }
+    Unit inside{unit, after_commit};
+    answer = effect_(inside);
+    if (key_ && answer.status / 100 == 2) keep(unit);
+    return {};
+  }
+
+  const std::optional<Key>& key() const { return key_; }
+
+  Response answer;
+  std::optional<FinishedAnswer> finished;  ///< what was replayed
+  std::function<void()> after_commit;
+
+ private:
+  std::optional<Response> look_up(store::UnitOfWork& unit) {
+    const store::Answer found =
+        unit.execute(store::FindReservation{.id = key_->id, .now = unit.now()});
+    const auto* there = std::get_if<store::ReservationFound>(&found);
+    if (there == nullptr) return std::nullopt;
+    const store::ReservationRecord& reservation = there->reservation;
+    if (reservation.fingerprint != key_->fingerprint) {
+      return problem("IDEMPOTENCY_CONFLICT", "this idempotency key was used for another request");
+    }
+    if (reservation.state == ReservationState::in_progress) return busy();
+    finished = FinishedAnswer{.state = reservation.state,
+                              .bytes = std::make_shared<const std::string>(reservation.answer),
+                              .expires_at = reservation.expires_at};
+    return replayed(reservation.state, reservation.answer);
+  }
+
+  void keep(store::UnitOfWork& unit) {
+    const store::Answer reserved = unit.execute(store::Reserve{
+        .id = key_->id, .fingerprint = key_->fingerprint, .owner = {}, .now = unit.now()});
+    const auto* mine = std::get_if<store::Acquired>(&reserved);
+    SEMEL_ASSERT(mine != nullptr);
+    std::string bytes = kept_ == Kept::id ? id_in(answer) : http::store_answer(answer);
+    const bool is_whole = kept_ == Kept::whole && bytes.size() <= policy().answer_bytes_max;
+    if (!is_whole && kept_ == Kept::whole) bytes.clear();
+    unit.execute(store::Complete{
+        .id = key_->id,
+        .fence = mine->fence,
+        .state = is_whole ? ReservationState::completed : ReservationState::not_retained,
+        .answer = std::move(bytes),
+        .now = unit.now()});
+  }
+
+  const std::shared_ptr<const void> alive_;
+  const Effect effect_;
+  const std::optional<Key> key_;
+  const Kept kept_;
+};
+
+Response answer_of(ActionWork& work,
+                   const std::variant<engine::TransactReply, engine::Refusal>& reply) {
+  if (const auto* refusal = std::get_if<engine::Refusal>(&reply)) return refused(*refusal);
+  if (const auto& error = std::get<engine::TransactReply>(reply).error)
+    return http::detail::answer_to(error);
+  if (work.after_commit) work.after_commit();
+  return std::move(work.answer);
+}
+
+}  // namespace
+
+http::Response refused(const engine::Refusal& refusal) {
+  boost::json::object more;
+  if (!refusal.run_id.empty() && !refusal.code.ends_with("_NOT_FOUND"))
+    more["runId"] = refusal.run_id;
+  std::string detail = refusal.message;
+  if (refusal.code == "VALIDATION_ERROR") {
+    // Where the path is not told apart the message begins with it: "/seq: out of range".
+    const std::size_t colon = detail.find(": ");
+    const bool has_path = detail.starts_with('/') && colon != std::string::npos;
+    more["field"] = has_path ? detail.substr(0, colon) : refusal.path;
+    more.erase("runId");
+  }
+  return problem(refusal.code, detail, more);
+}
+
+void Actions::perform(const Asked& asked, Effect effect, http::Responder responder, Kept kept) {
+  auto header = idempotency::parse_key_lines(key_lines(asked.request));
+  if (!header) {
+    responder.answer(problem("IDEMPOTENCY_KEY_INVALID", header.error().message));
+    return;
+  }
+  std::optional<Key> key;
+  idempotency::AnswerCache::Ticket ticket = 0;
+  if (*header) {
+    key = key_of(asked, **std::move(header));
+    if (const auto known = kernel_->remembered(key->id, key->fingerprint)) {
+      responder.answer(replayed(known->state, *known->bytes));
+      return;
+    }
+    ticket = kernel_->ticket(key->id);
+  }
+  const auto work =
+      std::make_shared<ActionWork>(std::move(effect), std::move(key), kept, asked.alive);
+  const auto client = std::make_shared<http::Responder>(std::move(responder));
+  const auto reply = [kernel = kernel_, work, client,
+                      ticket](std::variant<engine::TransactReply, engine::Refusal> done) {
+    if (std::holds_alternative<engine::TransactReply>(done) && work->finished && work->key())
+      kernel->remember(work->key()->id, work->key()->fingerprint, *work->finished, ticket);
+    client->answer(answer_of(*work, done));
+  };
+  const bool posted = driver_->post(
+      [work, reply](engine::Loop& loop, TimePoint now) { loop.transact(work, reply, now); });
+  if (!posted) {
+    client->answer(problem("STORE_UNAVAILABLE", "the engine has stopped"));
+  }
+}
+
+}  // namespace semel::serve

@@ -1,0 +1,170 @@
+// Health, metrics, workflows, the kernel's routes, and what hostile clients send.
+#include "tests/serve/served.hpp"
+
+namespace semel::serving {
+namespace {
+
+TEST_CASE("a server says that it is well and what it can run") {
+  Served served;
+
+  const Json workflows = served.json(served.get("/api/v1/workflows"));
+  const Json openapi = served.json(served.get("/openapi.json"));
+  const RawAnswer head = served.ask({.method = "HEAD", .path = "/healthz"});
+
+  CHECK(served.get("/healthz").status == 200);
+  CHECK(served.get("/readyz").status == 200);
+  CHECK(head.status == 200);
+  CHECK(served.get("/metrics").body.find("semel_batches_total ") != std::string::npos);
+  REQUIRE(workflows.at("items").as_array().size() == 5);
+  const Json& add = workflows.at("items").at(0);
+  CHECK(add.at("name") == "add");
+  CHECK(add.at("input").at("prefixItems").at(0).at("$ref") == "#/$defs/T");
+  CHECK(add.at("input").at("$defs").at("T").at("properties").as_object().contains("left"));
+  CHECK(add.at("output").at("type") == "integer");
+  for (const char* path : {"/api/v1/runs",
+                           "/api/v1/runs/{id}",
+                           "/api/v1/runs/{id}/result",
+                           "/api/v1/runs/{id}/journal",
+                           "/api/v1/runs/{id}/cancel",
+                           "/api/v1/runs/{id}/retry",
+                           "/api/v1/runs/{id}/fork",
+                           "/api/v1/runs/{id}/wake",
+                           "/api/v1/hooks",
+                           "/api/v1/hooks/{token}",
+                           "/api/v1/hooks/{token}/resume",
+                           "/api/v1/hooks/{token}/resume-or-start",
+                           "/hooks/{token}",
+                           "/api/v1/workflows",
+                           "/api/v1/api-keys",
+                           "/api/v1/api-keys/{id}",
+                           "/api/v1/idempotency/reserve",
+                           "/api/v1/idempotency",
+                           "/healthz",
+                           "/readyz"}) {
+    CHECK_MESSAGE(openapi.at("paths").as_object().contains(path), path);
+  }
+}
+
+TEST_CASE("the kernel is there for services in any language") {
+  Served served;
+  const std::string name = R"({"namespace":"pay","key":"k","scope":{"tenant":"t"})";
+  const auto reserve = [&](const std::string& fingerprint) {
+    return served.json(served.post("/api/v1/idempotency/reserve",
+                                   name + R"(,"fingerprint":")" + fingerprint + "\"}"));
+  };
+
+  const Json first = reserve("f");
+  const std::string fence(first.at("fence").as_string());
+  CHECK(first.at("outcome") == "acquired");
+  CHECK(reserve("f").at("outcome") == "inProgress");
+  CHECK(reserve("g").at("outcome") == "conflict");
+  CHECK(served.post("/api/v1/idempotency/renew", name + R"(,"fence":"999999999","lease":"1m"})")
+            .code() == "FENCE_LOST");
+  CHECK(served.post("/api/v1/idempotency/renew", name + ",\"fence\":\"" + fence + "\"}").status ==
+        204);
+  CHECK(served
+            .post("/api/v1/idempotency/complete",
+                  name + ",\"fence\":\"" + fence + R"(","response":{"paid":true}})")
+            .status == 204);
+  CHECK(reserve("f").at("response").at("paid") == true);
+  const std::string query = "?namespace=pay&key=k&scope.tenant=t";
+  CHECK(served.json(served.get("/api/v1/idempotency" + query)).at("state") == "completed");
+  CHECK(served.ask({.method = "DELETE", .path = "/api/v1/idempotency" + query}).status == 204);
+  CHECK(served.get("/api/v1/idempotency" + query).status == 404);
+  CHECK(reserve("g").at("outcome") == "acquired");
+}
+
+TEST_CASE("an unfinished reservation is forgotten by force alone") {
+  Served served;
+  const std::string path = "/api/v1/idempotency?namespace=n&key=k";
+  const Json first =
+      served.json(served.post("/api/v1/idempotency/reserve", R"({"namespace":"n","key":"k"})"));
+
+  CHECK(served.ask({.method = "DELETE", .path = path}).code() == "IDEMPOTENCY_IN_PROGRESS");
+  CHECK(served.ask({.method = "DELETE", .path = path + "&force=maybe"}).status == 422);
+  CHECK(served.ask({.method = "DELETE", .path = path + "&force=true"}).status == 204);
+  const std::string fence(first.at("fence").as_string());
+  CHECK(served
+            .post("/api/v1/idempotency/release",
+                  R"({"namespace":"n","key":"k","fence":")" + fence + "\"}")
+            .code() == "FENCE_LOST");
+}
+
+TEST_CASE("nobody stores answers for the server's own routes") {
+  Served served;
+
+  const RawAnswer answer =
+      served.post("/api/v1/idempotency/reserve", R"({"namespace":"POST /api/v1/runs","key":"k"})");
+
+  CHECK(answer.status == 422);
+  CHECK(served.json(answer).at("field") == "/namespace");
+}
+
+TEST_CASE("what hostile clients send is refused or is data") {
+  Served served;
+  const std::string deep = std::string(100, '[') + std::string(100, ']');
+  const std::string large(std::size_t{1} << 20U, 'x');
+
+  struct Case {
+    Wanted wanted;
+    int status;
+  };
+
+  for (const auto& [wanted, status] : std::vector<Case>{
+           {{.path = "/api/v1/runs/../../etc/passwd"}, 404},
+           {{.path = "/api/v1/runs/..%2F..%2Fetc%2Fpasswd"}, 404},
+           {{.path = "/api/v1/runs/%00"}, 404},
+           {{.path = "/api/v1/runs/%zz"}, 400},
+           {{.path = "/api/v1/runs/%FF"}, 400},
+           {{.path = "/api/v1/runs/'%20OR%201=1"}, 404},
+           {{.path = "/api/v1/runs?workflow=';DROP%20TABLE%20semel_run;--"}, 200},
+           {{.path = "/api/v1/runs/a%0d%0aSet-Cookie:%20x=1"}, 404},
+           {{.method = "POST",
+             .path = "/api/v1/runs",
+             .body = R"({"workflow":"nap","input":)" + deep + "}"},
+            413},
+           {{.method = "POST",
+             .path = "/api/v1/runs",
+             .body = R"({"workflow":"approve","input":")" + large + "\"}"},
+            413},
+           {{.method = "POST",
+             .path = "/api/v1/runs",
+             .body = "{}",
+             .headers = {{"Content-Type", "text/html"}}},
+            415},
+           {{.method = "POST",
+             .path = "/api/v1/runs",
+             .body = "{}",
+             .headers = {{"Content-Encoding", "gzip"}}},
+            415},
+           {{.method = "PUT", .path = "/api/v1/runs"}, 405},
+           {{.method = "POST", .path = "/api/v1/runs?debug=1", .body = R"({"workflow":"nap"})"},
+            422},
+           {{.method = "POST",
+             .path = "/api/v1/runs",
+             .body = R"({"workflow":"nap"})",
+             .key = std::string(256, 'k')},
+            400},
+       }) {
+    CAPTURE(wanted.path);
+    const RawAnswer answer = served.ask(wanted);
+    CHECK(answer.status == status);
+    CHECK_FALSE(answer.says("set-cookie"));
+  }
+}
+
+TEST_CASE("text from clients is never anything but JSON") {
+  Served served;
+  const std::string id =
+      served.started("nap", "[]", R"(,"attributes":{"<script>":"</script><img src=x>"})");
+
+  const RawAnswer run = served.get("/api/v1/runs/" + id);
+  const RawAnswer missing = served.get("/api/v1/runs/%3Cscript%3E");
+
+  CHECK(run.says("content-type: application/json\r\n"));
+  CHECK(served.json(run).at("attributes").at("<script>") == "</script><img src=x>");
+  CHECK(missing.says("content-type: application/problem+json\r\n"));
+}
+
+}  // namespace
+}  // namespace semel::serving
