@@ -102,7 +102,8 @@ Rate RawLog::group_commits(int runs, int steps, Seconds duration) {
     commit();
     ++commits;
     entries += batch.size();
-    if (seconds_now() - began >= duration.count()) stopping_ = true;
+    // However slow the disk: where nothing was done there is nothing to divide.
+    if (done_ > 0 && seconds_now() - began >= duration.count()) stopping_ = true;
     // Resuming destroys the row.
     for (const Row* row : batch) row->waiting.resume();
     batch.clear();

@@ -85,7 +85,7 @@ TEST_CASE("the raw log commits everything that waits together") {
   const test::TemporaryDirectory directory;
   RawLog log(directory.url().substr(7), {.first = 20, .step = 120, .last = 130});
 
-  const Rate rate = log.group_commits(8, 10, Seconds{0.01});
+  const Rate rate = log.group_commits(8, 10, Seconds{0});
 
   CHECK(rate.steps_per_second > 0);
   CHECK(rate.batch_mean > 7);

@@ -11,7 +11,7 @@
 namespace semel::app {
 
 /// Where commands go that nobody told.
-inline constexpr const char* default_server = "http://127.0.0.1:8080";
+inline constexpr const char* default_server = "http://127.0.0.1:7373";
 
 using Parameters = std::map<std::string, std::string>;
 
