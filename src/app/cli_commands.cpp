@@ -22,12 +22,6 @@ namespace json = boost::json;
 constexpr std::size_t journal_page = 1000;
 constexpr std::size_t value_width = 100;
 
-template <class T>
-T value_or_throw(base::Result<T> result) {
-  if (!result) throw Error("STORE_UNAVAILABLE", result.error().message);
-  return std::move(*result);
-}
-
 /// As values of workflows have it, for scripts.
 json::value time_json(TimePoint time) { return value::from_text(value::encode(time)); }
 

@@ -3,6 +3,8 @@
 
 #include "store/store.hpp"
 
+#include <semel/error.hpp>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +21,13 @@ struct OpenedReader {
 /// Throws Error VALIDATION_ERROR for a URL that names no store, STORE_UNAVAILABLE where there is none to read; both say
 /// what to do.
 OpenedReader open_for_reading(const std::string& url);
+
+/// What was read, or STORE_UNAVAILABLE.
+template <class T>
+T value_or_throw(base::Result<T> result) {
+  if (!result) throw Error("STORE_UNAVAILABLE", result.error().message);
+  return std::move(*result);
+}
 
 struct StoreSummary {
   int schema_version = 0;

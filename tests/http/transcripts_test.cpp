@@ -132,8 +132,8 @@ std::string proxy_address(const std::filesystem::path& log) {
 TEST_CASE("the curl transcripts of docs/http.md are what happens") {
   Example example;
 
-  process::check_transcripts("http.md", {{address_in_page, example.address()}},
-                             example.directory());
+  process::check_transcripts("http.md", {.directory = example.directory(),
+                                         .instead = {{address_in_page, example.address()}}});
 
   CHECK(example.end() == 0);
 }
@@ -150,7 +150,8 @@ TEST_CASE("the curl transcripts of docs/proxy.md are what happens") {
       process::comes_true([&] { return !proxy_address(log).empty(); }, std::chrono::seconds{60}),
       process::text_of(log));
 
-  process::check_transcripts("proxy.md", {{address_in_page, proxy_address(log)}}, directory.path());
+  process::check_transcripts("proxy.md", {.directory = directory.path(),
+                                          .instead = {{address_in_page, proxy_address(log)}}});
 }
 
 TEST_CASE("a transcript is a command, which may have several lines, and what is shown behind it") {

@@ -3,6 +3,7 @@
 #include "tests/process/process.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 
 #include <cstdio>
 #include <sstream>
@@ -22,18 +23,22 @@ std::string with_all(std::string text, const std::map<std::string, std::string>&
 }
 
 /// What a person sees who types the command: without carriage returns and the last line's end.
-std::string output_of(const std::string& command, const std::string& directory) {
-  const std::string script = "cd " + directory + " && export HOME=" + directory +
-                             " CURL_HOME=" + directory + " XDG_CONFIG_HOME=" + directory +
-                             " no_proxy='*'; { " + command + "\n} 2>&1";
+std::string output_of(const std::string& command, const Stage& stage) {
+  const std::string directory = stage.directory.string();
+  std::string script = "cd " + directory + " && export HOME=" + directory +
+                       " CURL_HOME=" + directory + " XDG_CONFIG_HOME=" + directory +
+                       " no_proxy='*'";
+  for (const auto& [name, text] : stage.environment) script += " " + name + "=\"" + text + "\"";
+  script += "; { " + command + "\n} 2>&1";
   FILE* pipe = ::popen(script.c_str(), "re");
   REQUIRE(pipe != nullptr);
   std::string output;
   for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
     if (c != '\r') output += static_cast<char>(c);
   }
-  CHECK(::pclose(pipe) == 0);
+  const int status = ::pclose(pipe);
   while (output.ends_with('\n')) output.pop_back();
+  if (status != 0) output += "\n(ends with " + std::to_string(WEXITSTATUS(status)) + ")";
   return output;
 }
 
@@ -72,16 +77,15 @@ bool matches(std::string_view pattern, std::string_view text) {
   return false;
 }
 
-void check_transcripts(std::string_view page, const std::map<std::string, std::string>& instead,
-                       const std::filesystem::path& directory) {
+void check_transcripts(std::string_view page, const Stage& stage) {
   const auto transcripts =
       transcripts_in(text_of(std::filesystem::path(SEMEL_SOURCE_DIR) / "docs" / page));
   REQUIRE_MESSAGE(!transcripts.empty(), "no transcripts in docs/" << page);
   for (const Transcript& transcript : transcripts) {
     CAPTURE(transcript.command);
-    std::string shown = with_all(transcript.shown, instead);
+    std::string shown = with_all(transcript.shown, stage.instead);
     while (shown.ends_with('\n')) shown.pop_back();
-    const std::string output = output_of(with_all(transcript.command, instead), directory.string());
+    const std::string output = output_of(with_all(transcript.command, stage.instead), stage);
     CHECK_MESSAGE(matches(shown, output), "the page shows\n" << shown << "\nand it is\n" << output);
   }
 }

@@ -21,9 +21,15 @@ std::vector<Transcript> transcripts_in(const std::string& page);
 /// "…" stands for one character or more of one line.
 bool matches(std::string_view pattern, std::string_view text);
 
-/// Executes the transcripts of docs/`page` in order and checks that each shows what happens. What the page calls by the names
-/// in `instead` (an address, a program) is there where they point to. Commands run in `directory`, with nobody's own settings.
-void check_transcripts(std::string_view page, const std::map<std::string, std::string>& instead,
-                       const std::filesystem::path& directory);
+/// Where a page's commands are executed.
+struct Stage {
+  std::filesystem::path directory;
+  std::map<std::string, std::string> instead{};      ///< what the page calls so is there
+  std::map<std::string, std::string> environment{};  ///< beside nobody's own settings
+};
+
+/// Executes the transcripts of docs/`page` in order and checks that each shows what happens. One that ends with another
+/// code than 0 says so in its last line: "(ends with 3)".
+void check_transcripts(std::string_view page, const Stage& stage);
 
 }  // namespace semel::process

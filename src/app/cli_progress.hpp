@@ -1,0 +1,42 @@
+// How far long work has come, for people who watch a terminal; nothing where nobody does.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <utility>
+
+namespace semel::app {
+
+class Progress {
+ public:
+  /// `what` is counted: "runs verified".
+  Progress(std::ostream& err, std::string what)
+      : err_(err), what_(std::move(what)), is_shown_(::isatty(STDERR_FILENO) == 1) {}
+
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  ~Progress() {
+    if (is_shown_ && count_ >= shown_every) err_ << '\r' << std::string(40, ' ') << '\r';
+  }
+
+  void add() {
+    if (++count_ % shown_every == 0 && is_shown_)
+      err_ << '\r' << count_ << ' ' << what_ << std::flush;
+  }
+
+  std::uint64_t count() const { return count_; }
+
+ private:
+  static constexpr std::uint64_t shown_every = 100;
+
+  std::ostream& err_;
+  const std::string what_;
+  const bool is_shown_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace semel::app
