@@ -3,6 +3,7 @@
 #include "app/bench.hpp"
 #include "app/cli_commands.hpp"
 #include "app/cli_proxy.hpp"
+#include "app/cli_serve.hpp"
 
 #include <semel/error.hpp>
 
@@ -26,6 +27,7 @@ struct Chosen {
   RunsOptions runs;
   JournalOptions journal;
   ProxyCommand proxy;
+  ServeCommand serve;
   bench::Options bench;
   std::string bench_child;
 };
@@ -83,6 +85,22 @@ void add_journal(CLI::App& program, JournalOptions& options) {
   command->footer("Example:\n  semel journal --store sqlite:shop.db order-7 --json");
 }
 
+void add_serve(CLI::App& program, ServeCommand& serve) {
+  CLI::App* command = program.add_subcommand("serve", "Run workflows and serve them over HTTP");
+  command->add_option("--store", serve.store, "where the runs are; made where it is not there")
+      ->type_name("sqlite:FILE")
+      ->required();
+  command->add_option("--listen", serve.listen, "where clients come; port 0 is one that is free")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_flag("--demo", serve.is_demo, "with workflows to try it with");
+  command->footer(
+      "Without API keys it serves this machine alone and everybody on it. SIGTERM or Ctrl-C ends "
+      "it "
+      "in order.\n\n"
+      "Example:\n  semel serve --store sqlite:shop.db --demo");
+}
+
 void add_proxy(CLI::App& program, ProxyCommand& proxy) {
   CLI::App* command = program.add_subcommand(
       "proxy", "Give an HTTP service idempotency keys: stand in front of it and remember answers");
@@ -136,7 +154,9 @@ void add_bench(CLI::App& program, Chosen& chosen) {
       "Example:\n  semel bench --only latency,throughput --json figures.json");
 }
 
-int dispatch(const CLI::App& program, const Chosen& chosen, Output output) {
+int dispatch(const CLI::App& program, const Chosen& chosen, Output output,
+             const Workflows& workflows) {
+  if (program.got_subcommand("serve")) return run_serve(chosen.serve, workflows, output);
   if (program.got_subcommand("doctor")) return doctor(chosen.doctor, output.out);
   if (program.got_subcommand("runs")) return list_runs(chosen.runs, output.out);
   if (program.got_subcommand("journal")) return show_journal(chosen.journal, output.out);
@@ -164,7 +184,7 @@ int explain(const Error& error, std::ostream& err) {
 
 }  // namespace
 
-int run_command(std::vector<std::string> arguments, Output output) {
+int run_command(std::vector<std::string> arguments, Output output, const Workflows& workflows) {
   CLI::App program(
       "semel: durable workflows. These commands look at a store, serve a proxy and measure the "
       "engine.",
@@ -175,6 +195,7 @@ int run_command(std::vector<std::string> arguments, Output output) {
   add_runs(program, chosen.runs);
   add_journal(program, chosen.journal);
   add_doctor(program, chosen.doctor);
+  add_serve(program, chosen.serve);
   add_proxy(program, chosen.proxy);
   add_bench(program, chosen);
   program.footer(
@@ -185,7 +206,7 @@ int run_command(std::vector<std::string> arguments, Output output) {
     require_command(program, arguments);
     std::ranges::reverse(arguments);  // CLI11 takes them from the end
     program.parse(std::move(arguments));
-    return dispatch(program, chosen, output);
+    return dispatch(program, chosen, output, workflows);
   } catch (const CLI::ParseError& error) {
     const int code = program.exit(error, output.out, output.err);
     return code == 0 ? 0 : misuse;
