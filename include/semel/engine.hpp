@@ -288,8 +288,6 @@ class Engine : public Client {
   explicit Engine(std::unique_ptr<detail::EngineCore> core);
 
  private:
-  friend class App;
-
   void add_type(detail::WorkflowType type, const AddOptions& options);
 
   std::unique_ptr<detail::EngineCore> core_;

@@ -390,12 +390,6 @@ class Server {
   std::unique_ptr<detail::ServerCore> core_;
 };
 
-/// The engine over HTTP: runs, hooks, keys and the rest (docs/serve.md), as `semel serve` does. Listens when it returns and
-/// stops when it is destroyed, which the engine outlives. Who may ask is decided by the engine's API keys: `authenticate`
-/// and `authorise` are not looked at. Throws Error: LISTEN_FAILED, or VALIDATION_ERROR where it would listen beyond this
-/// machine and there are no keys.
-std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options = {});
-
 // ------------------------------------------------------------------------------------------------ the client
 
 struct ClientOptions {

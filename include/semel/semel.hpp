@@ -12,6 +12,7 @@
 #include <semel/operation.hpp>
 #include <semel/options.hpp>
 #include <semel/run.hpp>
+#include <semel/serve.hpp>
 #include <semel/shape.hpp>
 #include <semel/sql.hpp>
 #include <semel/step.hpp>

@@ -5,6 +5,8 @@
 #include "app/cli_completion.hpp"
 #include "app/cli_proxy.hpp"
 #include "app/cli_runs.hpp"
+#include "app/cli_serve.hpp"
+#include "app/cli_verify.hpp"
 
 #include <semel/error.hpp>
 
@@ -28,6 +30,8 @@ struct Chosen {
   DoctorOptions doctor;
   MigrateOptions migrate;
   ProxyCommand proxy;
+  ServeCommand serve;
+  VerifyOptions verify;
   bench::Options bench;
   std::string bench_child;
   std::string shell;
@@ -108,6 +112,19 @@ void add_journal(CLI::App& program, Action& chosen) {
   });
 }
 
+void add_verify(CLI::App& program, VerifyOptions& options) {
+  CLI::App* command = program.add_subcommand(
+      "verify", "Replay stored journals against this program's workflows, and change nothing");
+  add_store(*command, options.store)->required();
+  command->add_option("--workflow", options.workflow, "of this workflow alone")->type_name("NAME");
+  add_workspace(*command, options.workspace);
+  command->add_flag("--all", options.all, "finished runs as well");
+  add_json(*command, options.json);
+  command->footer(
+      "Before a new version goes out: ends with 1 where a run would be parked as diverged.\n\n"
+      "Example:\n  your-program verify --store sqlite:shop.db");
+}
+
 void add_migrate(CLI::App& program, MigrateOptions& options) {
   CLI::App* command = program.add_subcommand(
       "migrate", "Bring a store to this program's schema; opening an engine does it too");
@@ -125,6 +142,22 @@ void add_completion(CLI::App& program, std::string& shell) {
   command->footer("Example:\n  semel completion bash > /etc/bash_completion.d/semel");
   program.add_subcommand("man", "Print the manual page")
       ->footer("Example:\n  semel man | man -l -");
+}
+
+void add_serve(CLI::App& program, ServeCommand& serve) {
+  CLI::App* command = program.add_subcommand("serve", "Run workflows and serve them over HTTP");
+  command->add_option("--store", serve.store, "where the runs are; made where it is not there")
+      ->type_name("sqlite:FILE")
+      ->required();
+  command->add_option("--listen", serve.listen, "where clients come; port 0 is one that is free")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_flag("--demo", serve.is_demo, "with workflows to try it with");
+  command->footer(
+      "Without API keys it serves this machine alone and everybody on it. SIGTERM or Ctrl-C ends "
+      "it "
+      "in order.\n\n"
+      "Example:\n  semel serve --store sqlite:shop.db --demo");
 }
 
 void add_proxy(CLI::App& program, ProxyCommand& proxy) {
@@ -180,8 +213,11 @@ void add_bench(CLI::App& program, Chosen& chosen) {
       "Example:\n  semel bench --only latency,throughput --json figures.json");
 }
 
-int dispatch(const CLI::App& program, const Chosen& chosen, Output output) {
+int dispatch(const CLI::App& program, const Chosen& chosen, Output output,
+             const Workflows& workflows) {
   if (chosen.action) return chosen.action(output);
+  if (program.got_subcommand("serve")) return run_serve(chosen.serve, workflows, output);
+  if (program.got_subcommand("verify")) return verify(chosen.verify, workflows, output);
   if (program.got_subcommand("doctor")) return doctor(chosen.doctor, output.out);
   if (program.got_subcommand("migrate")) return migrate(chosen.migrate, output.out);
   if (program.got_subcommand("completion")) {
@@ -216,7 +252,7 @@ int explain(const Error& error, std::ostream& err) {
 
 }  // namespace
 
-int run_command(std::vector<std::string> arguments, Output output) {
+int run_command(std::vector<std::string> arguments, Output output, const Workflows& workflows) {
   CLI::App program(
       "semel: durable workflows and idempotency keys. Commands speak to a server, or look at a "
       "store.",
@@ -224,6 +260,7 @@ int run_command(std::vector<std::string> arguments, Output output) {
   Chosen chosen;
   program.set_version_flag("--version", std::string("semel " SEMEL_VERSION));
   program.require_subcommand(1);
+  add_serve(program, chosen.serve);
   add_proxy(program, chosen.proxy);
   add_runs(program, chosen.action);
   add_hooks(program, chosen.action);
@@ -231,6 +268,7 @@ int run_command(std::vector<std::string> arguments, Output output) {
   add_journal(program, chosen.action);
   add_idempotency(program, chosen.action);
   add_api_keys(program, chosen.action);
+  add_verify(program, chosen.verify);
   add_doctor(program, chosen.doctor);
   add_migrate(program, chosen.migrate);
   add_bench(program, chosen);
@@ -242,7 +280,7 @@ int run_command(std::vector<std::string> arguments, Output output) {
     require_command(program, arguments);
     std::ranges::reverse(arguments);  // CLI11 takes them from the end
     program.parse(std::move(arguments));
-    return dispatch(program, chosen, output);
+    return dispatch(program, chosen, output, workflows);
   } catch (const CLI::ParseError& error) {
     const int code = program.exit(error, output.out, output.err);
     return code == 0 ? 0 : misuse;

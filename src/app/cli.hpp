@@ -2,18 +2,26 @@
 // 3 the run asked for is not over yet, 4 it ended and did not complete.
 #pragma once
 
+#include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+namespace semel {
+class Engine;
+}
+
 namespace semel::app {
+
+/// Each adds one to an engine.
+using Workflows = std::vector<std::function<void(Engine&)>>;
 
 struct Output {
   std::ostream& out;
   std::ostream& err;
 };
 
-/// `arguments` without the program's name. Returns the exit code; never throws.
-int run_command(std::vector<std::string> arguments, Output output);
+/// `arguments` without the program's name, and what it can run. Returns the exit code; never throws.
+int run_command(std::vector<std::string> arguments, Output output, const Workflows& workflows = {});
 
 }  // namespace semel::app

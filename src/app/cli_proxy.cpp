@@ -1,5 +1,6 @@
 #include "app/cli_proxy.hpp"
 
+#include "app/cli_server.hpp"
 #include "base/clock.hpp"
 #include "http/listener.hpp"
 #include "http/proxy.hpp"
@@ -15,9 +16,7 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
-#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -27,24 +26,6 @@
 namespace semel::app {
 
 namespace {
-
-/// "127.0.0.1:8080", "[::1]:8080".
-std::pair<std::string, std::uint16_t> address_of(const std::string& option,
-                                                 const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, wrong] =
-      std::from_chars(text.data() + std::min(colon, text.size() - 1) + 1, end, port);
-  if (host.empty() || wrong != std::errc{} || stopped != end) {
-    throw Error(
-        "VALIDATION_ERROR",
-        option + " " + text + " is no address: write HOST:PORT, for example 127.0.0.1:8080");
-  }
-  return {host, port};
-}
 
 std::string text_of_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -79,32 +60,6 @@ struct Keys {
 
   std::unique_ptr<Engine> engine;
   std::unique_ptr<IdempotencyStore> memory;
-};
-
-/// Threads made while this is there do not get the signals that ask to stop; `wait` does.
-class StopSignals {
- public:
-  StopSignals() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
-    sigaddset(&signals_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
-  ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  void wait() const {
-    int signal = 0;
-    while (sigwait(&signals_, &signal) != 0) {
-    }
-  }
-
- private:
-  sigset_t signals_{};
-  sigset_t before_{};
 };
 
 /// One line per request: when, what, what came of it. A path is all of a request that is shown. A thread of its own writes

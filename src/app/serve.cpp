@@ -2,8 +2,7 @@
 #include "app/engine_core.hpp"
 #include "serve/api.hpp"
 
-#include <semel/engine.hpp>
-#include <semel/http.hpp>
+#include <semel/serve.hpp>
 
 namespace semel::http {
 

@@ -1,12 +1,10 @@
 #include "serve/api.hpp"
 
-#include "engine/transacting.hpp"
 #include "http/problem.hpp"
 #include "serve/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <future>
 
 namespace semel::serve {
 
@@ -126,16 +124,27 @@ Api::Api(Parts parts, http::detail::ServerCore& core)
 }
 
 void Api::open() {
+  using Reply = std::variant<engine::TransactReply, engine::Refusal>;
+
+  struct State {
+    engine::Waiting waiting;
+    Reply reply;
+  };
+
+  const auto state = std::make_shared<State>();
   const auto work = std::make_shared<LoadKeys>(keys_);
-  std::promise<std::variant<engine::TransactReply, engine::Refusal>> answered;
-  const bool posted = parts_.driver->post([&](engine::Loop& loop, TimePoint now) {
-    loop.transact(work, [&answered](auto reply) { answered.set_value(std::move(reply)); }, now);
+  const bool posted = parts_.driver->post([state, work](engine::Loop& loop, TimePoint now) {
+    const auto reply = [state](Reply answer) {
+      state->reply = std::move(answer);
+      state->waiting.finish();
+    };
+    loop.transact(work, reply, now);
   });
-  if (!posted) throw Error("ENGINE_STOPPED", "the engine has stopped");
-  const auto reply = answered.get_future().get();
-  if (const auto* refusal = std::get_if<engine::Refusal>(&reply))
+  if (!posted || !parts_.driver->wait(state->waiting, {}))
+    throw Error("ENGINE_STOPPED", "the engine has stopped");
+  if (const auto* refusal = std::get_if<engine::Refusal>(&state->reply))
     throw Error(refusal->code, refusal->message);
-  if (const auto& error = std::get<engine::TransactReply>(reply).error)
+  if (const auto& error = std::get<engine::TransactReply>(state->reply).error)
     std::rethrow_exception(error);
   if (keys_.is_open() && !is_loopback(core_.options().host)) {
     throw Error("VALIDATION_ERROR",

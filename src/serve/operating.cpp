@@ -139,6 +139,12 @@ void Api::add_keys() {
   core_.add_whole(std::move(revoke), false,
                   [this](const http::Request& request, const http::Call& call,
                          const std::shared_ptr<const void>&, http::Responder responder) {
+                    try {
+                      check_query(call, {});
+                    } catch (...) {
+                      responder.answer(http::detail::answer_to(std::current_exception()));
+                      return;
+                    }
                     actions_.perform(
                         {request, call.actor, call.tenant, shared_from_this()},
                         [this, caller = caller_of(call), id = call.path.at("id")](Unit& unit) {
@@ -179,8 +185,14 @@ void Api::add_operating() {
 
   needs_["metrics"] = Needs::read;
   core_.add_raw("GET", "/metrics", "metrics", false,
-                [this](const http::Request&, const http::Call&, http::Responder responder) {
+                [this](const http::Request&, const http::Call& call, http::Responder responder) {
                   const auto client = std::make_shared<http::Responder>(std::move(responder));
+                  try {
+                    check_query(call, {});
+                  } catch (...) {
+                    client->answer(http::detail::answer_to(std::current_exception()));
+                    return;
+                  }
                   const bool posted = parts_.driver->post(
                       [client, kernel = parts_.kernel](engine::Loop& loop, TimePoint) {
                         client->answer({200,

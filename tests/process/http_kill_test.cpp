@@ -23,13 +23,6 @@ using http::testing::RawClient;
 
 constexpr int clients = 64;
 
-/// One that is free now. The server comes back to it after each kill.
-std::uint16_t free_port() {
-  http::Server server;
-  server.start();
-  return server.port();
-}
-
 /// Nothing: there was no server, or none any more.
 std::optional<RawAnswer> post(std::uint16_t port, const std::string& path, const std::string& key,
                               std::int64_t cents) {
@@ -115,7 +108,7 @@ TEST_CASE("a server is killed again and again, and no answer changes and nothing
   std::uniform_int_distribution<int> delay_us(1'000, 200'000);
   TemporaryDirectory directory;
   const auto log = directory.path() / "log";
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = port_to_return_to();
   const std::vector<std::string> command{SEMEL_HTTP_WORKER, directory.path(), std::to_string(port)};
   Seen seen;
   std::atomic<bool> stopping = false;
@@ -124,6 +117,7 @@ TEST_CASE("a server is killed again and again, and no answer changes and nothing
     for (int i = 0; i < clients; ++i) {
       threads.emplace_back([&, i] { Customer(i, port, seen, stopping).run(); });
     }
+    const StopsAtEnd stops(stopping);
     for (int i = 0; i < kills; ++i) {
       Child server(command, log);
       REQUIRE_MESSAGE(server.is_ready_within(60s), text_of(log));

@@ -1,9 +1,11 @@
 #include "tests/process/process.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -150,6 +153,25 @@ std::vector<std::string> Ledger::lines() const {
 void pause(std::chrono::microseconds time) {
   const timespec left{time.count() / 1'000'000, time.count() % 1'000'000 * 1000};
   ::ppoll(nullptr, 0, &left, nullptr);
+}
+
+std::uint16_t port_to_return_to() {
+  std::random_device chance;
+  // Below those that the kernel gives to clients.
+  std::uniform_int_distribution<int> ports(20'000, 32'000);
+  for (;;) {
+    const int port = ports(chance);
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) fail("socket");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool is_free =
+        ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::close(socket);
+    if (is_free) return static_cast<std::uint16_t>(port);
+  }
 }
 
 std::vector<std::string> words(const std::string& line) {

@@ -4,7 +4,9 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -87,6 +89,24 @@ bool comes_true(F holds, std::chrono::seconds patience) {
   }
   return true;
 }
+
+/// Tells threads that go on until they are told, also where a failed REQUIRE leaves early and would wait for them for ever.
+class StopsAtEnd {
+ public:
+  explicit StopsAtEnd(std::atomic<bool>& stopping) : stopping_(stopping) {}
+
+  StopsAtEnd(const StopsAtEnd&) = delete;
+  StopsAtEnd& operator=(const StopsAtEnd&) = delete;
+
+  ~StopsAtEnd() { stopping_ = true; }
+
+ private:
+  std::atomic<bool>& stopping_;
+};
+
+/// One on loopback that is free now and that a server can have back after it was killed. No client is given such a port as its
+/// own: one that connects to a port where nobody listens may otherwise get that very port, speak to itself, and keep it.
+std::uint16_t port_to_return_to();
 
 /// The words of a line.
 std::vector<std::string> words(const std::string& line);

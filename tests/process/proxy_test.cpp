@@ -67,7 +67,7 @@ class ProxyProcess {
     ++starts_;
     log_ = directory_.path() / ("log" + std::to_string(starts_));
     child_.emplace(command(std::to_string(port_)), log_);
-    REQUIRE_MESSAGE(comes_true([this] { return read_port(); }, 60s), text_of(log_));
+    REQUIRE_MESSAGE(comes_true([this] { return listens(); }, 60s), text_of(log_));
   }
 
   void kill() { child_->kill(); }
@@ -93,20 +93,14 @@ class ProxyProcess {
     return file.string();
   }
 
-  bool read_port() {
-    constexpr std::string_view before = "proxy on 127.0.0.1:";
-    const std::string text = text_of(log_);
-    const std::size_t at = text.find(before);
-    if (at == std::string::npos || text.find(' ', at + before.size()) == std::string::npos)
-      return false;
-    port_ = static_cast<std::uint16_t>(std::stoi(text.substr(at + before.size())));
-    return true;
+  bool listens() const {
+    return text_of(log_).find("proxy on 127.0.0.1:" + std::to_string(port_)) != std::string::npos;
   }
 
   std::string upstream_;
   TemporaryDirectory directory_;
   int starts_ = 0;
-  std::uint16_t port_ = 0;
+  std::uint16_t port_ = port_to_return_to();
   std::filesystem::path log_;
   std::optional<Child> child_;
 };
@@ -225,6 +219,7 @@ TEST_CASE(
     for (int i = 0; i < 64; ++i) {
       clients.emplace_back([&, i] { Customer(i, proxy.port(), seen, stopping).run(); });
     }
+    const StopsAtEnd stops(stopping);
     std::mt19937 random(seed);
     for (int i = 0; i < kills; ++i) {
       pause(std::chrono::milliseconds{std::uniform_int_distribution<int>(1, 100)(random)});
@@ -232,7 +227,6 @@ TEST_CASE(
       proxy.start();
     }
     pause(3s);  // longer than a lease: whatever was cut off is answered
-    stopping = true;
   }
 
   for (const std::string& problem : seen.problems) MESSAGE(problem);

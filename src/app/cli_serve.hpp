@@ -1,0 +1,19 @@
+// `semel serve`: the engine over HTTP.
+#pragma once
+
+#include "app/cli.hpp"
+
+#include <string>
+
+namespace semel::app {
+
+struct ServeCommand {
+  std::string store;
+  std::string listen = "127.0.0.1:7373";
+  bool is_demo = false;
+};
+
+/// Serves until SIGTERM or SIGINT, then finishes what is under way, for ten seconds at most. Throws Error.
+int run_serve(const ServeCommand& command, const Workflows& workflows, Output output);
+
+}  // namespace semel::app
