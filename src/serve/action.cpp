@@ -198,7 +198,7 @@ void Actions::perform(const Asked& asked, Effect effect, http::Responder respond
       std::make_shared<ActionWork>(std::move(effect), std::move(key), kept, asked.alive);
   const auto client = std::make_shared<http::Responder>(std::move(responder));
   const auto reply = [kernel = kernel_, work, client,
-                      ticket](std::variant<engine::TransactReply, engine::Refusal> done) {
+                      ticket](const std::variant<engine::TransactReply, engine::Refusal>& done) {
     if (std::holds_alternative<engine::TransactReply>(done) && work->finished && work->key())
       kernel->remember(work->key()->id, work->key()->fingerprint, *work->finished, ticket);
     client->answer(answer_of(*work, done));

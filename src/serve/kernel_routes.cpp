@@ -32,7 +32,7 @@ struct Member {
 
 constexpr std::string_view text_shape = R"({"is":"string"})";
 constexpr std::string_view map_shape = R"({"is":"map","of":{"is":"string"}})";
-constexpr std::string_view any_shape = R"({"is":"json"})";
+constexpr std::string_view any_shape = R"({"is":"any"})";
 
 constexpr auto reserve_members = std::to_array<Member>({{"namespace", true, text_shape},
                                                         {"key", true, text_shape},

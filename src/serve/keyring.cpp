@@ -148,8 +148,7 @@ std::variant<Caller, http::Refusal> Keyring::find(std::optional<std::string_view
                                                   TimePoint now) const {
   const std::shared_lock lock(mutex_);
   if (keys_.empty()) return Caller{std::string(open_actor), std::string(home), {true, true, true}};
-  const http::Refusal unknown{"UNAUTHENTICATED",
-                              "this needs a valid key: Authorization: Bearer sml_…"};
+  http::Refusal unknown{"UNAUTHENTICATED", "this needs a valid key: Authorization: Bearer sml_…"};
   const std::string_view key = without_scheme(authorization.value_or(""));
   if (!key.starts_with(prefix)) return unknown;
   // What is compared is a digest: how long that takes says nothing about the key. The rest of it all the same in constant

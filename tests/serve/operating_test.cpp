@@ -15,7 +15,7 @@ TEST_CASE("a server says that it is well and what it can run") {
   CHECK(served.get("/readyz").status == 200);
   CHECK(head.status == 200);
   CHECK(served.get("/metrics").body.find("semel_batches_total ") != std::string::npos);
-  REQUIRE(workflows.at("items").as_array().size() == 5);
+  REQUIRE(workflows.at("items").as_array().size() == 6);
   const Json& add = workflows.at("items").at(0);
   CHECK(add.at("name") == "add");
   CHECK(add.at("input").at("prefixItems").at(0).at("$ref") == "#/$defs/T");

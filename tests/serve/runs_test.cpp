@@ -326,15 +326,24 @@ TEST_CASE("a woken run is the same when it is read again") {
   std::string id;
   {
     Served served("sqlite:" + file);
-    id = served.started("nap", "[]");
+    id = served.started("doze", "[]");
     served.reach(id, "waiting");
     CHECK(served.json(served.post("/api/v1/runs/" + id + "/wake", "")).at("woken") == 1);
-    CHECK(served.result(id).at("output") == 1);
-    // Its journal is replayed up to here by a copy.
+    while (served.get("/api/v1/hooks/awake").status != 200) {
+    }
+    served.reach(id, "waiting");
+  }
+  {
+    // Replayed from a journal in which the entry that woke it has no requests.
+    Served served("sqlite:" + file);
+    CHECK(served.post("/api/v1/hooks/awake/resume", R"({"granted":true})").status == 200);
+    CHECK(served.result(id).at("output") == "granted");
     const RawAnswer copy = served.post("/api/v1/runs/" + id + "/fork", R"({"seq":1})");
-    CHECK(
-        served.result(std::string(served.json(copy).at("run").at("id").as_string())).at("status") ==
-        "completed");
+    REQUIRE_MESSAGE(copy.status == 201, copy.body);
+    const std::string other(served.json(copy).at("run").at("id").as_string());
+    served.reach(other, "waiting");
+    CHECK(served.post("/api/v1/hooks/awake/resume", R"({"granted":false})").status == 200);
+    CHECK(served.result(other).at("output") == "refused");
   }
   for (const char* end : {"", "-wal", "-shm", ".lock"}) ::unlink((file + end).c_str());
 }

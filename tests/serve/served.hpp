@@ -50,6 +50,14 @@ inline Workflow<int> nap() {
   co_return 1;
 }
 
+/// Sleeps, and then waits for an approval.
+inline Workflow<std::string> doze() {
+  co_await semel::sleep(24h);
+  auto hook = semel::hook<Approval>("awake");
+  const Approval answer = co_await hook;
+  co_return answer.granted ? "granted" : "refused";
+}
+
 /// Fails until `mended` says otherwise.
 inline std::atomic<bool>& mended() {
   static std::atomic<bool> value = false;
@@ -84,6 +92,7 @@ class Served {
     engine.add("approve", approve, {.token_payload = semel::type<Approval>()});
     engine.add("add", add);
     engine.add("nap", nap);
+    engine.add("doze", doze);
     engine.add("fragile", fragile);
     engine.add("listen", listen);
     engine.start_workers();
