@@ -1,7 +1,6 @@
-// Everything a command may touch.
+// The tables of a SQLite database.
 #pragma once
 
-#include "base/shape.hpp"
 #include "store/sqlite/hook_table.hpp"
 #include "store/sqlite/journal_table.hpp"
 #include "store/sqlite/reservation_table.hpp"
@@ -34,6 +33,8 @@ struct Tables {
   ReservationTable reservations;
   base::ShapeChecker shapes;
   SqliteCounters counters;
+  /// As the rules see them.
+  store::Tables common{runs, journal, wakeups, hooks, reservations, open_runs, shapes, counters};
 };
 
 }  // namespace semel::store::sqlite

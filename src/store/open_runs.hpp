@@ -7,7 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 class OpenRuns {
  public:
@@ -62,4 +62,4 @@ class OpenRuns {
   std::unordered_map<RunKey, Known> runs_;
 };
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

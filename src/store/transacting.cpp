@@ -1,10 +1,10 @@
-#include "store/sqlite/transacting.hpp"
+#include "store/transacting.hpp"
 
 #include "base/assert.hpp"
+#include "store/ending.hpp"
 #include "store/outcome.hpp"
-#include "store/sqlite/ending.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -16,18 +16,16 @@ void add(Effects& effects, const Effects& more) {
 
 class Unit final : public UnitOfWork {
  public:
-  Unit(UserSql& user, TimePoint now, const std::function<Answer(const Command&)>& execute,
-       const std::function<RunKey()>& new_run_key)
-      : user_(user), now_(now), execute_(execute), new_run_key_(new_run_key) {}
+  Unit(UnitHost& host, TimePoint now) : host_(host), now_(now) {}
 
   void run(std::string_view sql, std::span<const sql::Value> parameters,
            const std::function<void(const sql::Row&)>& each) override {
-    user_.run(sql, parameters, each);
+    host_.run(sql, parameters, each);
   }
 
   Answer execute(const Command& command) override {
     has_commands = true;
-    Answer answer = execute_(command);
+    Answer answer = host_.execute(command);
     if (const auto* started = std::get_if<RunStarted>(&answer)) {
       add(effects, started->effects);
       const NewRun& run = std::get<StartRun>(command).run;
@@ -38,7 +36,7 @@ class Unit final : public UnitOfWork {
     return answer;
   }
 
-  RunKey new_run_key() override { return new_run_key_(); }
+  RunKey new_run_key() override { return host_.new_run_key(); }
 
   TimePoint now() const override { return now_; }
 
@@ -46,10 +44,8 @@ class Unit final : public UnitOfWork {
   bool has_commands = false;
 
  private:
-  UserSql& user_;
+  UnitHost& host_;
   TimePoint now_;
-  const std::function<Answer(const Command&)>& execute_;
-  const std::function<RunKey()>& new_run_key_;
 };
 
 bool is_next(Tables& tables, const Transact::Step& step) {
@@ -60,29 +56,24 @@ bool is_next(Tables& tables, const Transact::Step& step) {
 
 }  // namespace
 
-Answer transact(Tables& tables, UserSql& user, const Transact& command,
-                const std::function<Answer(const Command&)>& execute,
-                const std::function<RunKey()>& new_run_key) {
+Answer transact(Tables& tables, UnitHost& host, const Transact& command) {
   if (command.step && !is_next(tables, *command.step)) {
     ++tables.counters.stale;
     return Stale{};
   }
   Transacted answer;
-  Unit unit(user, command.now, execute, new_run_key);
-  user.begin();
+  Unit unit(host, command.now);
+  host.begin();
   try {
     answer.value = command.work->run(unit);
     if (command.step && !is_next(tables, *command.step))
       std::rethrow_exception(moved_its_own_run());
-    user.keep();
-  } catch (const Failed&) {
-    throw;
-  } catch (const Poisoned&) {
+    host.keep();
+  } catch (const Internal&) {
     throw;
   } catch (...) {
     answer.error = std::current_exception();
-    user.undo();
-    if (unit.has_commands) tables.forget();
+    host.undo(unit.has_commands);
     ++tables.counters.units_undone;
     return answer;
   }
@@ -96,4 +87,4 @@ Answer transact(Tables& tables, UserSql& user, const Transact& command,
   return answer;
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store
