@@ -294,6 +294,7 @@ struct PostgresStore::Impl {
       held.reset();
       attempt.answers.push_back(look_at_all(batch[next++], attempt));
     }
+    if (!attempt.has_begun) return {};  // an empty batch
     Pipeline last{connection};
     if (held) postgres::add_writing(last, *held);
     last.add_commit();
