@@ -38,11 +38,16 @@ class HeldRuns final : public RunTable {
   explicit HeldRuns(Held& held) : held_(held) {}
 
   std::optional<std::int64_t> workspace(const std::string& name) override {
-    return held_.known.workspace(name);
+    const auto number = held_.known.workspace(name);
+    if (!number && !held_.wants.names.contains(name)) {
+      held_.more.names.insert(name);
+      throw Missing{};
+    }
+    return number;
   }
 
   std::int64_t workspace_or_create(const std::string& name) override {
-    if (const auto number = workspace(name)) return *number;
+    if (const auto number = held_.known.workspace(name)) return *number;
     held_.more.workspaces.insert(name);
     throw Missing{};
   }

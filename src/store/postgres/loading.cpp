@@ -65,6 +65,8 @@ constexpr const char* read_resumes =
     "SELECT s.workspace, s.token, s.resume_id, s.fingerprint, s.run_id, s.hook, s.started, s.until"
     " FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) AS x(w, t, i) JOIN semel.resume s"
     " ON s.workspace = x.w AND s.token = x.t AND s.resume_id = x.i";
+constexpr const char* read_workspaces =
+    "SELECT name, workspace FROM semel.workspace WHERE name = ANY($1::bytea[])";
 constexpr const char* read_hooks_whole =
     "SELECT payload, hook, run, at, checked, value, start FROM semel.payload"
     " WHERE hook = ANY($1::bigint[])";
@@ -316,6 +318,12 @@ void add_loading(Pipeline& pipeline, Held& held, bool locks) {
                  [&held](const Rows& rows) { load_reservations(held, rows); });
   }
   add_parts(pipeline, held);
+  if (!wants.names.empty()) {
+    pipeline.add(read_workspaces, array_of("b", wants.names), [&held](const Rows& rows) {
+      for (int i = 0; i < rows.size(); ++i)
+        held.known.note_workspace(rows.text(i, 0), rows.integer(i, 1));
+    });
+  }
   if (!wants.resumes.empty()) {
     Columns names{"ibb"};
     for (const auto& [workspace, token, id] : wants.resumes) names.add(workspace, token, id);

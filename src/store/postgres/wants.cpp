@@ -146,6 +146,7 @@ void Wants::add(const Wants& more) {
   payloads.insert(more.payloads.begin(), more.payloads.end());
   for (std::size_t i = 0; i < number_kinds; ++i)
     numbers[i] = std::max(numbers[i], more.numbers[i]);
+  names.insert(more.names.begin(), more.names.end());
   workspaces.insert(more.workspaces.begin(), more.workspaces.end());
 }
 
@@ -165,6 +166,9 @@ void Known::note_run(RunKey run, std::int64_t workspace) {
 }
 
 void foresee(const Command& command, const Known& known, Wants& wants) {
+  const NamedWorkspace workspace = workspace_of(command);
+  if (workspace.name != nullptr && !known.workspace(*workspace.name))
+    wants.names.insert(*workspace.name);
   std::visit(Foresight{known, wants}, command);
 }
 

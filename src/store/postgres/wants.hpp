@@ -48,6 +48,7 @@ struct Wants {
   std::set<std::int64_t> hooks_whole;  ///< hooks of which all payloads are needed
   std::set<std::int64_t> payloads;
   std::array<std::int64_t, number_kinds> numbers{};
+  std::set<std::string> names;       ///< of workspaces that may be there
   std::set<std::string> workspaces;  ///< that have no number yet and are to get one
 
   void add(const Wants& more);
