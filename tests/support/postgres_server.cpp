@@ -136,11 +136,10 @@ std::string PostgresServer::url_of(int port) {
   return "postgres://semel@127.0.0.1:" + std::to_string(port) + "/postgres";
 }
 
-void PostgresServer::clear() const {
+void PostgresServer::run(const std::string& sql) const {
   PGconn* connection = ::PQconnectdb(url().c_str());
-  PGresult* result = ::PQexec(connection,
-                              "SET client_min_messages = warning;"
-                              "DROP SCHEMA IF EXISTS semel CASCADE");
+  PGresult* result =
+      ::PQexec(connection, ("SET client_min_messages = warning;" + sql).c_str());
   const bool is_done = ::PQresultStatus(result) == PGRES_COMMAND_OK;
   const std::string message = ::PQerrorMessage(connection);
   ::PQclear(result);

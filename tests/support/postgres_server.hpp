@@ -28,7 +28,9 @@ class PostgresServer {
   int port() const { return port_; }
 
   /// Forgets all that a store left there.
-  void clear() const;
+  void clear() const { run("DROP SCHEMA IF EXISTS semel CASCADE"); }
+
+  void run(const std::string& sql) const;
 
  private:
   void drain();
