@@ -62,7 +62,8 @@ TEST_CASE("a workflow runs on PostgreSQL, and goes on in the next engine") {
   CHECK(shop.charges.begin()->second == 1);
 }
 
-TEST_CASE("an engine whose connection is cut again and again loses nothing and does nothing twice") {
+TEST_CASE(
+    "an engine whose connection is cut again and again loses nothing and does nothing twice") {
   PostgresServer& server = PostgresServer::shared();
   server.clear();
   PostgresProxy proxy{server.port()};
@@ -89,9 +90,7 @@ TEST_CASE("an engine whose connection is cut again and again loses nothing and d
       return engine.start({.key = token(order), .token = token(order)}, "fulfil", order);
     });
     proxy.next_commit(fates.at(static_cast<std::size_t>(order / 2) % fates.size()));
-    insisting([&] {
-      return engine.resume(token(order), true, {.resume_id = "approved"});
-    });
+    insisting([&] { return engine.resume(token(order), true, {.resume_id = "approved"}); });
   }
 
   for (int order = 0; order < orders; ++order) {

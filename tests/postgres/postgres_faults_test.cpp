@@ -87,12 +87,11 @@ class Writer {
 
   std::vector<Command> batch() const {
     const Seq next = written_ + 1;
-    return {advance(1, next, name(next)),
-            Deliver{.token = "t",
-                    .payload = std::to_string(next),
-                    .resume_id = std::to_string(next),
-                    .fingerprint = "same",
-                    .now = at()}};
+    return {advance(1, next, name(next)), Deliver{.token = "t",
+                                                  .payload = std::to_string(next),
+                                                  .resume_id = std::to_string(next),
+                                                  .fingerprint = "same",
+                                                  .now = at()}};
   }
 
   void reopen() {

@@ -2,9 +2,8 @@
 
 #include "tests/support/postgres_server.hpp"
 
-#include <doctest/doctest.h>
-
 #include <arpa/inet.h>
+#include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

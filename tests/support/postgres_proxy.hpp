@@ -13,11 +13,11 @@ namespace semel::testing {
 /// What becomes of a COMMIT.
 enum class Fate {
   passed_on,
-  cut_before,   ///< the connection is cut; the server never sees it
-  cut_after,    ///< the server has answered it; the connection is cut before the answer is passed on
+  cut_before,  ///< the connection is cut; the server never sees it
+  cut_after,   ///< the server has answered it; the connection is cut before the answer is passed on
   cut_at_once,  ///< passed on, and both connections reset: nobody knows which was first
-  stalled,      ///< the server has answered it; the answer is kept back and the connection left open
-  delayed,      ///< the answer is passed on late
+  stalled,  ///< the server has answered it; the answer is kept back and the connection left open
+  delayed,  ///< the answer is passed on late
 };
 
 class PostgresProxy {

@@ -1,8 +1,7 @@
 #include "tests/support/postgres_server.hpp"
 
-#include <doctest/doctest.h>
-
 #include <arpa/inet.h>
+#include <doctest/doctest.h>
 #include <libpq-fe.h>
 #include <netinet/in.h>
 #include <pwd.h>
@@ -41,8 +40,8 @@ pid_t start(std::vector<std::string> command, int& output) {
   const pid_t id = ::fork();
   REQUIRE(id >= 0);
   if (id == 0) {
-    const bool is_user = user == nullptr ||
-                         (::setgid(user->pw_gid) == 0 && ::setuid(user->pw_uid) == 0);
+    const bool is_user =
+        user == nullptr || (::setgid(user->pw_gid) == 0 && ::setuid(user->pw_uid) == 0);
     ::prctl(PR_SET_PDEATHSIG, SIGQUIT);
     ::dup2(ends[1], STDOUT_FILENO);
     ::dup2(ends[1], STDERR_FILENO);
@@ -105,11 +104,11 @@ PostgresServer::PostgresServer() : port_(free_port()) {
   REQUIRE(::waitpid(init, &status, 0) == init);
   REQUIRE_MESSAGE(status == 0, said);
 
-  id_ = start({"postgres", "-D", data, "-p", std::to_string(port_), "-c",
-               "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + name, "-c",
-               "fsync=off", "-c", "shared_buffers=64MB", "-c", "max_connections=60", "-c",
-               "lc_messages=C", "-c", "deadlock_timeout=100ms"},
-              log_);
+  id_ = start(
+      {"postgres", "-D", data, "-p", std::to_string(port_), "-c", "listen_addresses=127.0.0.1",
+       "-c", "unix_socket_directories=" + name, "-c", "fsync=off", "-c", "shared_buffers=64MB",
+       "-c", "max_connections=60", "-c", "lc_messages=C", "-c", "deadlock_timeout=100ms"},
+      log_);
   const std::string begun = read_until(log_, "ready to accept connections");
   REQUIRE_MESSAGE(begun.find("ready to accept connections") != std::string::npos, begun);
   drain_ = std::thread([this] { drain(); });
@@ -138,8 +137,7 @@ std::string PostgresServer::url_of(int port) {
 
 void PostgresServer::run(const std::string& sql) const {
   PGconn* connection = ::PQconnectdb(url().c_str());
-  PGresult* result =
-      ::PQexec(connection, ("SET client_min_messages = warning;" + sql).c_str());
+  PGresult* result = ::PQexec(connection, ("SET client_min_messages = warning;" + sql).c_str());
   const bool is_done = ::PQresultStatus(result) == PGRES_COMMAND_OK;
   const std::string message = ::PQerrorMessage(connection);
   ::PQclear(result);

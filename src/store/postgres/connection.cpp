@@ -20,10 +20,10 @@ struct Clear {
 
 using Result = std::unique_ptr<PGresult, Clear>;
 
-std::string trimmed(const char* message) {
-  std::string text = message == nullptr ? "" : message;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
+/// Its first line: what follows are guesses and hints.
+std::string first_line(const char* message) {
+  const std::string_view text = message == nullptr ? "" : message;
+  return std::string{text.substr(0, text.find('\n'))};
 }
 
 /// Everything the URL does not say: a dead peer is noticed by either side, and a node that may be written to is found.
@@ -56,7 +56,8 @@ PGconn* connect(const ConnectionOptions& options) {
 /// A wait for synchronous replication that was cut short is reported as success, and a warning.
 void note_warning(void* flag, const PGresult* notice) {
   const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
-  if (severity != nullptr && std::strcmp(severity, "WARNING") == 0) *static_cast<bool*>(flag) = true;
+  if (severity != nullptr && std::strcmp(severity, "WARNING") == 0)
+    *static_cast<bool*>(flag) = true;
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ std::string_view Rows::view(int row, int column) const {
 }
 
 std::int64_t Rows::changed() const {
-  // libpq means it as read-only, and says so only in C++17's sense of const.
+  // It only reads.
   const std::string_view text = PQcmdTuples(const_cast<PGresult*>(result_));
   std::int64_t count = 0;
   std::from_chars(text.data(), text.data() + text.size(), count);
@@ -101,14 +102,15 @@ std::int64_t Rows::changed() const {
 Connection::Connection(const ConnectionOptions& options)
     : handle_(connect(options)), patience_(options.patience) {
   if (PQstatus(handle_) != CONNECTION_OK) {
-    const std::string why = trimmed(PQerrorMessage(handle_));
+    const std::string why = first_line(PQerrorMessage(handle_));
     PQfinish(handle_);
     throw Failed{"", {base::Errc::refused, "PostgreSQL cannot be reached: " + why}};
   }
   PQsetNoticeReceiver(handle_, note_warning, &warned_);
   PQsetnonblocking(handle_, 1);
   try {
-    run(fmt::format("SET lock_timeout = {}; SET tcp_keepalives_idle = 10;"
+    run(
+        fmt::format("SET lock_timeout = {}; SET tcp_keepalives_idle = 10;"
                     " SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
                     " SET idle_in_transaction_session_timeout = {}",
                     options.lock_timeout.count(), 2 * options.patience.count()));
@@ -138,13 +140,13 @@ void Connection::wait(bool for_writing) {
   if (ready == 0) lose(fmt::format("no answer in {} ms", patience_.count()));
   if (ready < 0 && errno != EINTR) lose(std::strerror(errno));
   if ((socket.revents & (POLLIN | POLLERR | POLLHUP)) != 0 && PQconsumeInput(handle_) == 0)
-    lose(trimmed(PQerrorMessage(handle_)));
+    lose(first_line(PQerrorMessage(handle_)));
 }
 
 pg_result* Connection::next_result() {
   for (;;) {
     const int left = PQflush(handle_);
-    if (left < 0) lose(trimmed(PQerrorMessage(handle_)));
+    if (left < 0) lose(first_line(PQerrorMessage(handle_)));
     if (PQisBusy(handle_) == 0) break;
     wait(left != 0);
   }
@@ -153,13 +155,13 @@ pg_result* Connection::next_result() {
 
 void Connection::run(const std::string& sql) {
   if (lost_) lose("earlier");
-  if (PQsendQuery(handle_, sql.c_str()) == 0) lose(trimmed(PQerrorMessage(handle_)));
+  if (PQsendQuery(handle_, sql.c_str()) == 0) lose(first_line(PQerrorMessage(handle_)));
   std::optional<Failed> failure;
   while (const Result result{next_result()}) {
     if (PQresultStatus(result.get()) != PGRES_FATAL_ERROR) continue;
     const char* state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
-    if (state == nullptr) lose(trimmed(PQerrorMessage(handle_)));
-    failure = Failed{state, {base::Errc::refused, trimmed(PQresultErrorMessage(result.get()))}};
+    if (state == nullptr) lose(first_line(PQerrorMessage(handle_)));
+    failure = Failed{state, {base::Errc::refused, first_line(PQresultErrorMessage(result.get()))}};
   }
   if (failure) throw Failed{*failure};
 }
@@ -172,7 +174,7 @@ void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then
     has_begun_ = true;
     connection_.warned_ = false;
     if (PQenterPipelineMode(connection_.handle_) == 0)
-      connection_.lose(trimmed(PQerrorMessage(connection_.handle_)));
+      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
   }
   auto known = connection_.prepared_.find(sql);
   std::string name;
@@ -191,14 +193,14 @@ void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then
   const std::vector<int> formats(values.size(), 1);
   if (PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
                           values.data(), lengths.data(), formats.data(), 1) == 0)
-    connection_.lose(trimmed(PQerrorMessage(connection_.handle_)));
+    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
   steps_.push_back({.prepares = {}, .then = std::move(then)});
 }
 
 void Pipeline::send_prepare(std::string_view sql, const std::string& name) {
   const std::string text{sql};
   if (PQsendPrepare(connection_.handle_, name.c_str(), text.c_str(), 0, nullptr) == 0)
-    connection_.lose(trimmed(PQerrorMessage(connection_.handle_)));
+    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
   connection_.prepared_.emplace(text, name);
   steps_.push_back({.prepares = text, .then = {}});
 }
@@ -212,7 +214,7 @@ void Pipeline::run() {
   if (!has_begun_) return;
   try {
     if (PQpipelineSync(connection_.handle_) == 0)
-      connection_.lose(trimmed(PQerrorMessage(connection_.handle_)));
+      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
     read_answers();
   } catch (const Failed& failed) {
     // A statement that failed kept the COMMIT from happening.
@@ -242,13 +244,13 @@ void Pipeline::check(const pg_result* result) {
   const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
   // What libpq makes up itself has no SQLSTATE: the connection broke.
   if (state == nullptr || std::string_view{state}.starts_with("57P"))
-    connection_.lose(trimmed(PQresultErrorMessage(result)));
+    connection_.lose(first_line(PQresultErrorMessage(result)));
   if (!failure_) {
     const char* primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     // Not the detail: it would show keys and tokens.
-    failure_ = Failed{state,
-                      {base::Errc::refused,
-                       fmt::format("PostgreSQL says: {} ({})", trimmed(primary), state)}};
+    failure_ = Failed{
+        state,
+        {base::Errc::refused, fmt::format("PostgreSQL says: {} ({})", first_line(primary), state)}};
   }
 }
 
@@ -262,7 +264,7 @@ void Pipeline::read_answers() {
       if (is_done && step.then && !failure_) step.then(Rows{result.get()});
     }
     if (PQstatus(connection_.handle_) != CONNECTION_OK)
-      connection_.lose(trimmed(PQerrorMessage(connection_.handle_)));
+      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
     if (!is_done && !step.prepares.empty()) connection_.prepared_.erase(step.prepares);
   }
   const Result sync{connection_.next_result()};

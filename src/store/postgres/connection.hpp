@@ -106,7 +106,7 @@ class Connection {
   pg_conn* handle_ = nullptr;
   std::chrono::milliseconds patience_;
   bool lost_ = false;
-  bool warned_ = false;  ///< since the last pipeline began
+  bool warned_ = false;                                       ///< since the last pipeline began
   std::map<std::string, std::string, std::less<>> prepared_;  ///< names by text
   int statements_ = 0;                                        ///< that were ever prepared
 };

@@ -141,8 +141,8 @@ class HeldHooks final : public HookTable {
   void consume(RunKey run, std::int64_t payload) override {
     const PayloadRow* row = held_.payloads.find(payload);
     if (row == nullptr) {
-      const bool was_read = held_.payloads.slots().contains(payload) ||
-                            held_.wants.payloads.contains(payload);
+      const bool was_read =
+          held_.payloads.slots().contains(payload) || held_.wants.payloads.contains(payload);
       if (was_read) return;
       held_.more.payloads.insert(payload);
       throw Missing{};

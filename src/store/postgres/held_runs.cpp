@@ -322,7 +322,7 @@ Held::Held(const Wants& wanted, Known& known_facts, base::ShapeChecker& shape_ch
       wakeups(make_wakeups(*this)),
       hook_table(make_hook_table(*this)),
       reservation_table(make_reservation_table(*this)),
-      tables{*run_table,        *journal_table, *wakeups,       *hook_table,
+      tables{*run_table,         *journal_table, *wakeups,      *hook_table,
              *reservation_table, open_runs,      shape_checker, counted} {}
 
 Held::~Held() = default;
@@ -360,7 +360,8 @@ bool Held::is_short_of_numbers() {
 
 Held::Mark Held::mark() const {
   Mark mark;
-  for_each_ledger(*this, [&](std::size_t i, const auto& ledger) { mark.ledgers[i] = ledger.mark(); });
+  for_each_ledger(*this,
+                  [&](std::size_t i, const auto& ledger) { mark.ledgers[i] = ledger.mark(); });
   mark.drawn = drawn;
   return mark;
 }

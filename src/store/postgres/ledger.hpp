@@ -61,8 +61,8 @@ class Ledger {
  private:
   Slot& remember(const Key& key) {
     const auto found = slots_.find(key);
-    undo_.emplace_back(
-        key, found == slots_.end() ? std::nullopt : std::optional<Slot>{found->second});
+    undo_.emplace_back(key,
+                       found == slots_.end() ? std::nullopt : std::optional<Slot>{found->second});
     Slot& slot = found == slots_.end() ? slots_[key] : found->second;
     slot.is_changed = true;
     return slot;

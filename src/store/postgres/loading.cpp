@@ -10,13 +10,13 @@ namespace {
 constexpr int payloads_read = 3;
 
 /// The runs that a part is wanted of, by key, id, idempotency key or token: $1 to $7.
-#define SEMEL_RUNS                                                                          \
-  "(SELECT unnest($1::bigint[])"                                                            \
-  " UNION SELECT r.run FROM unnest($2::bigint[], $3::bytea[]) AS x(w, v)"                   \
-  " JOIN semel.run r ON r.workspace = x.w AND r.id = x.v"                                   \
-  " UNION SELECT r.run FROM unnest($4::bigint[], $5::bytea[]) AS x(w, v)"                   \
-  " JOIN semel.run r ON r.workspace = x.w AND r.idempotency_key = x.v AND r.holds_key = 1"  \
-  " UNION SELECT h.run FROM unnest($6::bigint[], $7::bytea[]) AS x(w, v)"                   \
+#define SEMEL_RUNS                                                                         \
+  "(SELECT unnest($1::bigint[])"                                                           \
+  " UNION SELECT r.run FROM unnest($2::bigint[], $3::bytea[]) AS x(w, v)"                  \
+  " JOIN semel.run r ON r.workspace = x.w AND r.id = x.v"                                  \
+  " UNION SELECT r.run FROM unnest($4::bigint[], $5::bytea[]) AS x(w, v)"                  \
+  " JOIN semel.run r ON r.workspace = x.w AND r.idempotency_key = x.v AND r.holds_key = 1" \
+  " UNION SELECT h.run FROM unnest($6::bigint[], $7::bytea[]) AS x(w, v)"                  \
   " JOIN semel.hook h ON h.workspace = x.w AND h.token = x.v AND h.active = 1)"
 
 /// What is found by a unique index was not, or not this, when the locks were taken: it is read again behind a lock.

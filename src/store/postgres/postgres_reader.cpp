@@ -105,10 +105,11 @@ class PostgresReader final : public Reader {
   base::Result<std::optional<RunRecord>> find(std::string_view workspace,
                                               std::string_view id) override {
     return reading([&] {
-      std::vector<RunRecord> found = records(
-          record_columns + " WHERE r.workspace = (SELECT workspace FROM semel.workspace"
-                           " WHERE name = $1::bytea) AND r.id = $2::bytea",
-          Parameters::of(workspace, id));
+      std::vector<RunRecord> found =
+          records(record_columns +
+                      " WHERE r.workspace = (SELECT workspace FROM semel.workspace"
+                      " WHERE name = $1::bytea) AND r.id = $2::bytea",
+                  Parameters::of(workspace, id));
       return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
     });
   }
@@ -117,9 +118,9 @@ class PostgresReader final : public Reader {
     return reading([&] {
       Conditions where = conditions_of(filter);
       const std::string limit = where.next(static_cast<std::int64_t>(filter.limit));
-      return records(record_columns + where.sql() +
-                         " ORDER BY r.created_at DESC, r.id DESC LIMIT " + limit,
-                     where.parameters());
+      return records(
+          record_columns + where.sql() + " ORDER BY r.created_at DESC, r.id DESC LIMIT " + limit,
+          where.parameters());
     });
   }
 
@@ -127,16 +128,17 @@ class PostgresReader final : public Reader {
     return reading([&] {
       std::vector<StoredEntry> found;
       // Entries of a run that is gone are still there until they are swept; nobody sees them.
-      query("SELECT seq, at, entry FROM semel.journal WHERE run = $1::bigint AND seq >= $2::bigint"
-            " AND EXISTS (SELECT 1 FROM semel.run WHERE run = $1::bigint) ORDER BY seq"
-            " LIMIT $3::bigint",
-            Parameters::of(run, from, limit), [&](const Rows& rows) {
-              for (int i = 0; i < rows.size(); ++i) {
-                found.push_back({.seq = static_cast<Seq>(rows.integer(i, 0)),
-                                 .at = rows.time(i, 1),
-                                 .bytes = rows.text(i, 2)});
-              }
-            });
+      query(
+          "SELECT seq, at, entry FROM semel.journal WHERE run = $1::bigint AND seq >= $2::bigint"
+          " AND EXISTS (SELECT 1 FROM semel.run WHERE run = $1::bigint) ORDER BY seq"
+          " LIMIT $3::bigint",
+          Parameters::of(run, from, limit), [&](const Rows& rows) {
+            for (int i = 0; i < rows.size(); ++i) {
+              found.push_back({.seq = static_cast<Seq>(rows.integer(i, 0)),
+                               .at = rows.time(i, 1),
+                               .bytes = rows.text(i, 2)});
+            }
+          });
       return found;
     });
   }
@@ -161,22 +163,23 @@ class PostgresReader final : public Reader {
                                                std::string_view token) override {
     return reading([&] {
       std::optional<HookRecord> found;
-      query("SELECT h.hook, r.id, h.op, h.shape, h.webhook, h.since,"
-            " (SELECT count(*) FROM semel.payload p WHERE p.hook = h.hook)"
-            " FROM semel.hook h JOIN semel.run r ON r.run = h.run WHERE h.workspace ="
-            " (SELECT workspace FROM semel.workspace WHERE name = $1::bytea)"
-            " AND h.token = $2::bytea AND h.active = 1",
-            Parameters::of(workspace, token), [&](const Rows& rows) {
-              if (rows.size() == 0) return;
-              found = HookRecord{.token = std::string{token},
-                                 .id = std::to_string(rows.integer(0, 0)),
-                                 .run_id = rows.text(0, 1),
-                                 .op = rows.text(0, 2),
-                                 .shape = rows.text(0, 3),
-                                 .webhook = rows.flag(0, 4),
-                                 .since = rows.time(0, 5),
-                                 .waiting = static_cast<std::uint64_t>(rows.integer(0, 6))};
-            });
+      query(
+          "SELECT h.hook, r.id, h.op, h.shape, h.webhook, h.since,"
+          " (SELECT count(*) FROM semel.payload p WHERE p.hook = h.hook)"
+          " FROM semel.hook h JOIN semel.run r ON r.run = h.run WHERE h.workspace ="
+          " (SELECT workspace FROM semel.workspace WHERE name = $1::bytea)"
+          " AND h.token = $2::bytea AND h.active = 1",
+          Parameters::of(workspace, token), [&](const Rows& rows) {
+            if (rows.size() == 0) return;
+            found = HookRecord{.token = std::string{token},
+                               .id = std::to_string(rows.integer(0, 0)),
+                               .run_id = rows.text(0, 1),
+                               .op = rows.text(0, 2),
+                               .shape = rows.text(0, 3),
+                               .webhook = rows.flag(0, 4),
+                               .since = rows.time(0, 5),
+                               .waiting = static_cast<std::uint64_t>(rows.integer(0, 6))};
+          });
       return found;
     });
   }
@@ -184,17 +187,18 @@ class PostgresReader final : public Reader {
   base::Result<std::vector<Undelivered>> undelivered(RunKey run) override {
     return reading([&] {
       std::vector<Undelivered> found;
-      query("SELECT p.payload, h.token, p.value, p.at FROM semel.payload p"
-            " JOIN semel.hook h ON h.hook = p.hook WHERE p.run = $1::bigint AND h.active = 0"
-            " ORDER BY p.payload",
-            Parameters::of(run), [&](const Rows& rows) {
-              for (int i = 0; i < rows.size(); ++i) {
-                found.push_back({.id = rows.integer(i, 0),
-                                 .token = rows.text(i, 1),
-                                 .value = rows.text(i, 2),
-                                 .at = rows.time(i, 3)});
-              }
-            });
+      query(
+          "SELECT p.payload, h.token, p.value, p.at FROM semel.payload p"
+          " JOIN semel.hook h ON h.hook = p.hook WHERE p.run = $1::bigint AND h.active = 0"
+          " ORDER BY p.payload",
+          Parameters::of(run), [&](const Rows& rows) {
+            for (int i = 0; i < rows.size(); ++i) {
+              found.push_back({.id = rows.integer(i, 0),
+                               .token = rows.text(i, 1),
+                               .value = rows.text(i, 2),
+                               .at = rows.time(i, 3)});
+            }
+          });
       return found;
     });
   }
@@ -204,23 +208,24 @@ class PostgresReader final : public Reader {
       std::vector<Orphan> found;
       // A pending run goes on by its start timer alone; a waiting one by any timer, by its inbox, by a hook, or by the end
       // of another run that can still end. Running, dead and diverged runs are somebody's: the owner's, an operator's.
-      query("SELECT w.name, r.id, r.status FROM semel.run r"
-            " JOIN semel.workspace w ON w.workspace = r.workspace WHERE r.status < 3 AND"
-            " CASE r.status WHEN 0 THEN NOT EXISTS (SELECT 1 FROM semel.timer t"
-            "  WHERE t.run = r.run AND t.kind = 2)"
-            " WHEN 2 THEN NOT EXISTS (SELECT 1 FROM semel.timer t WHERE t.run = r.run)"
-            "  AND NOT EXISTS (SELECT 1 FROM semel.inbox i WHERE i.run = r.run)"
-            "  AND NOT EXISTS (SELECT 1 FROM semel.hook h WHERE h.run = r.run AND h.active = 1)"
-            "  AND NOT EXISTS (SELECT 1 FROM semel.waiter a JOIN semel.run o ON o.run = a.target"
-            "   WHERE a.run = r.run AND a.target <> r.run AND o.status NOT IN (3, 4, 5))"
-            " ELSE false END ORDER BY r.run LIMIT $1::bigint",
-            Parameters::of(limit), [&](const Rows& rows) {
-              for (int i = 0; i < rows.size(); ++i) {
-                found.push_back({.workspace = rows.text(i, 0),
-                                 .id = rows.text(i, 1),
-                                 .status = static_cast<Status>(rows.integer(i, 2))});
-              }
-            });
+      query(
+          "SELECT w.name, r.id, r.status FROM semel.run r"
+          " JOIN semel.workspace w ON w.workspace = r.workspace WHERE r.status < 3 AND"
+          " CASE r.status WHEN 0 THEN NOT EXISTS (SELECT 1 FROM semel.timer t"
+          "  WHERE t.run = r.run AND t.kind = 2)"
+          " WHEN 2 THEN NOT EXISTS (SELECT 1 FROM semel.timer t WHERE t.run = r.run)"
+          "  AND NOT EXISTS (SELECT 1 FROM semel.inbox i WHERE i.run = r.run)"
+          "  AND NOT EXISTS (SELECT 1 FROM semel.hook h WHERE h.run = r.run AND h.active = 1)"
+          "  AND NOT EXISTS (SELECT 1 FROM semel.waiter a JOIN semel.run o ON o.run = a.target"
+          "   WHERE a.run = r.run AND a.target <> r.run AND o.status NOT IN (3, 4, 5))"
+          " ELSE false END ORDER BY r.run LIMIT $1::bigint",
+          Parameters::of(limit), [&](const Rows& rows) {
+            for (int i = 0; i < rows.size(); ++i) {
+              found.push_back({.workspace = rows.text(i, 0),
+                               .id = rows.text(i, 1),
+                               .status = static_cast<Status>(rows.integer(i, 2))});
+            }
+          });
       return found;
     });
   }

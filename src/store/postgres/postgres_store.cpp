@@ -107,7 +107,8 @@ class Units final : public UnitHost {
 struct PostgresStore::Impl {
   explicit Impl(const PostgresOptions& with)
       : options(with),
-        connection({.url = with.url, .patience = with.patience, .lock_timeout = with.lock_timeout}) {
+        connection(
+            {.url = with.url, .patience = with.patience, .lock_timeout = with.lock_timeout}) {
     if (options.alone) take();
     postgres::migrate(connection);
     Pipeline look{connection};
@@ -276,10 +277,10 @@ struct PostgresStore::Impl {
 
   std::vector<Answer> try_batch(std::span<const Command> batch, std::vector<Segment>& segments,
                                 bool is_writing) {
-    Attempt attempt{
-        .is_writing = is_writing, .takes_over = std::ranges::any_of(batch, [](const Command& each) {
-          return std::holds_alternative<OpenNode>(each);
-        })};
+    Attempt attempt{.is_writing = is_writing,
+                    .takes_over = std::ranges::any_of(batch, [](const Command& each) {
+                      return std::holds_alternative<OpenNode>(each);
+                    })};
     std::size_t next = 0;
     std::unique_ptr<Held> held;
     for (Segment& segment : segments) {

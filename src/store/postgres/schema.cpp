@@ -244,8 +244,7 @@ int query_integer(Connection& connection, std::string_view sql) {
 /// 0: there are no tables of ours.
 int schema_version(Connection& connection) {
   const bool is_there =
-      query_integer(connection,
-                    "SELECT count(to_regclass('semel.schema_version'))") != 0;
+      query_integer(connection, "SELECT count(to_regclass('semel.schema_version'))") != 0;
   return is_there ? query_integer(connection,
                                   "SELECT coalesce(max(version), 0) FROM semel.schema_version")
                   : 0;

@@ -124,10 +124,9 @@ TimersDue find_due(Connection& connection, const FindDue& command) {
 RunsFound find_work(Connection& connection, const FindWork& command) {
   RunsFound found;
   Pipeline pipeline{connection};
-  pipeline.add(runs_with_work, Parameters::of(command.after, command.limit),
-               [&](const Rows& rows) {
-                 for (int i = 0; i < rows.size(); ++i) found.runs.push_back(rows.integer(i, 0));
-               });
+  pipeline.add(runs_with_work, Parameters::of(command.after, command.limit), [&](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) found.runs.push_back(rows.integer(i, 0));
+  });
   pipeline.run();
   return found;
 }

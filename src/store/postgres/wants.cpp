@@ -37,8 +37,8 @@ class Foresight {
   void operator()(const SaveProgress& command) { wants_.runs[command.run] |= row_part; }
 
   void operator()(const LoadRun& command) {
-    wants_.runs[command.run] |= record_parts | hooks_part | inbox_part | entries_part |
-                                progress_part | timers_part;
+    wants_.runs[command.run] |=
+        record_parts | hooks_part | inbox_part | entries_part | progress_part | timers_part;
   }
 
   void operator()(const ReadInbox& command) {
@@ -144,8 +144,7 @@ void Wants::add(const Wants& more) {
   reservations.insert(more.reservations.begin(), more.reservations.end());
   hooks_whole.insert(more.hooks_whole.begin(), more.hooks_whole.end());
   payloads.insert(more.payloads.begin(), more.payloads.end());
-  for (std::size_t i = 0; i < number_kinds; ++i)
-    numbers[i] = std::max(numbers[i], more.numbers[i]);
+  for (std::size_t i = 0; i < number_kinds; ++i) numbers[i] = std::max(numbers[i], more.numbers[i]);
   names.insert(more.names.begin(), more.names.end());
   workspaces.insert(more.workspaces.begin(), more.workspaces.end());
 }

@@ -116,7 +116,8 @@ void write_attributes(Pipeline& pipeline, const Held& held) {
 void write_journal(Pipeline& pipeline, const Held& held) {
   Columns entries{"iiib"};
   for (const auto& [position, slot] : held.journal.slots()) {
-    if (slot.is_changed) entries.add(position.first, position.second, slot.now->at, slot.now->bytes);
+    if (slot.is_changed)
+      entries.add(position.first, position.second, slot.now->at, slot.now->bytes);
   }
   add(pipeline,
       "INSERT INTO semel.journal (run, seq, at, entry)"
@@ -127,7 +128,8 @@ void write_journal(Pipeline& pipeline, const Held& held) {
     if (slot.now) garbage.add(run);
   }
   add(pipeline,
-      "INSERT INTO semel.garbage (run) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING", garbage);
+      "INSERT INTO semel.garbage (run) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING",
+      garbage);
 }
 
 // ------------------------------------------------------------------------------------------------ wake-ups
@@ -369,12 +371,13 @@ void add_writing(Pipeline& pipeline, const Held& held) {
   clear_wakeups(pipeline, held);
   write_timers(pipeline, held);
   write_inbox(pipeline, held);
-  write_operations(pipeline, held.waits, "ibi",
-                   "DELETE FROM semel.waiter t USING unnest($1::bigint[], $2::bytea[]) AS x(run, op)"
-                   " WHERE t.run = x.run AND t.op = x.op",
-                   "INSERT INTO semel.waiter (run, op, target)"
-                   " SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])"
-                   " ON CONFLICT (run, op) DO UPDATE SET target = excluded.target");
+  write_operations(
+      pipeline, held.waits, "ibi",
+      "DELETE FROM semel.waiter t USING unnest($1::bigint[], $2::bytea[]) AS x(run, op)"
+      " WHERE t.run = x.run AND t.op = x.op",
+      "INSERT INTO semel.waiter (run, op, target)"
+      " SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])"
+      " ON CONFLICT (run, op) DO UPDATE SET target = excluded.target");
   write_operations(pipeline, held.progress, "ibb",
                    "DELETE FROM semel.progress t USING unnest($1::bigint[], $2::bytea[])"
                    " AS x(run, op) WHERE t.run = x.run AND t.op = x.op",
