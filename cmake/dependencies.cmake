@@ -5,6 +5,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS SSL Crypto)
 find_package(SQLite3 REQUIRED)
+find_package(PostgreSQL REQUIRED)
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)  # header-only and private, so installed copies do without
 

@@ -24,10 +24,10 @@ struct Said {
   std::string err;
 };
 
-Said semel(const Strings& arguments) {
+Said semel(const Strings& arguments, const app::Workflows& workflows = {}) {
   std::ostringstream out;
   std::ostringstream err;
-  const int code = app::run_command(arguments, {out, err});
+  const int code = app::run_command(arguments, {out, err}, workflows);
   return {code, out.str(), err.str()};
 }
 
@@ -129,6 +129,8 @@ TEST_CASE("help fits a screen and every command comes with an example") {
                                       {"api-key", "create"},
                                       {"api-key", "list"},
                                       {"api-key", "revoke"},
+                                      {"serve"},
+                                      {"verify"},
                                       {"doctor"},
                                       {"migrate"},
                                       {"bench"},
@@ -150,7 +152,7 @@ TEST_CASE("help fits a screen and every command comes with an example") {
 TEST_CASE("a command that is not understood ends with 2 and says what is wrong") {
   const Shop shop;
   const std::vector<std::pair<Strings, std::string>> cases{
-      {{}, "runs, hooks, workflows, journal, idempotency, api-key, doctor"},
+      {{}, "serve, proxy, runs, hooks, workflows, journal, idempotency, api-key, verify"},
       {{"frobnicate"}, "frobnicate"},
       {{"runs"}, "subcommand"},
       {{"runs", "start", "f", "--input", "{"}, "--input is not JSON"},
@@ -225,6 +227,38 @@ TEST_CASE("a journal is shown entry by entry") {
   CHECK(parsed.at("entries").at(1).at("kind") == json::value("step_completed"));
   CHECK(missing.code == 1);
   CHECK(contains(missing.err, "there is no run lost"));
+}
+
+TEST_CASE("journals are verified against the program's own workflows, and nothing is changed") {
+  const Shop shop;
+  const app::Workflows same{[](Engine& engine) { Shop::add_workflows(engine); }};
+  const app::Workflows changed{[](Engine& engine) {
+    engine.add("wait_a_day", [](int amount) -> Workflow<int> {
+      co_await step("look first", [] {});
+      co_await sleep(24h);
+      co_return amount;
+    });
+  }};
+  const Strings command{"verify", "--store", shop.url()};
+
+  const Said fits = semel(command, same);
+  const Said all = semel({"verify", "--store", shop.url(), "--all"}, same);
+  const Said differs = semel(command, changed);
+  const Said text = semel({"verify", "--store", shop.url(), "--all", "--json"}, changed);
+
+  CHECK(fits.code == 0);
+  CHECK(fits.out == "1 runs fit\n");
+  CHECK(all.code == 0);
+  CHECK(all.out == "3 runs fit\n");
+  CHECK(differs.code == 1);
+  CHECK(contains(differs.out, "asleep"));
+  CHECK(contains(differs.out, "look first"));
+  CHECK(text.code == 1);
+  const json::value parsed = json::parse(text.out);
+  CHECK(parsed.at("unknownWorkflow").to_number<int>() == 2);
+  CHECK(parsed.at("misfits").at(0).at("runId") == json::value("asleep"));
+  CHECK(ids(semel({"runs", "list", "--store", shop.url(), "--status", "waiting", "--json"})) ==
+        Strings{"asleep"});
 }
 
 TEST_CASE("where no server answers, the message says where we looked and what to do") {

@@ -2,6 +2,7 @@
 #include "app/engine_core.hpp"
 #include "engine/inline_driver.hpp"
 #include "engine/threaded_driver.hpp"
+#include "store/postgres/postgres_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
 #include <semel/engine.hpp>
@@ -13,8 +14,8 @@ namespace semel {
 
 namespace {
 
-base::Result<engine::OpenedStore> with_reader(
-    base::Result<std::unique_ptr<store::SqliteStore>> opened) {
+template <class Store>
+base::Result<engine::OpenedStore> with_reader(base::Result<std::unique_ptr<Store>> opened) {
   if (!opened) return opened.error();
   auto reader = (*opened)->reader();
   if (!reader) return reader.error();
@@ -36,8 +37,14 @@ engine::StoreFactory stores_of(const std::string& url) {
       return with_reader(store::SqliteStore::open(options));
     };
   }
-  throw Error("VALIDATION_ERROR", "cannot open \"" + url.substr(0, url.find(':') + 1) +
-                                      "…\": a store is sqlite:FILE or memory:");
+  if (url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+    return [options = store::PostgresOptions{.url = url}] {
+      return with_reader(store::PostgresStore::open(options));
+    };
+  }
+  throw Error("VALIDATION_ERROR",
+              "cannot open \"" + url.substr(0, url.find(':') + 1) +
+                  "…\": a store is sqlite:FILE, postgres://HOST/DATABASE or memory:");
 }
 
 engine::LoopOptions loop_options(const EngineOptions& options) {

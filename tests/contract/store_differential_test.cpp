@@ -1,6 +1,5 @@
-// Random command sequences on the model and on SQLite: the same answers, and the same state to be seen, after every
+// Random command sequences on the model and on a real store: the same answers, and the same state to be seen, after every
 // batch. SEMEL_SEED=… replays one seed, SEMEL_SEEDS=n tries n of them.
-#include "store/sqlite/sqlite_store.hpp"
 #include "tests/contract/describe.hpp"
 #include "tests/contract/random_commands.hpp"
 #include "tests/contract/stores.hpp"
@@ -30,8 +29,7 @@ class Pair {
 
   /// As after a crash: nothing that was answered may be gone.
   void reopen() {
-    real_reader_.reset();
-    real_.reset();
+    real_->reopen();
     open();
   }
 
@@ -40,7 +38,7 @@ class Pair {
     for (const Command& command : batch) commands += "\n  " + describe(command);
     CAPTURE(commands);
     const auto specified = execute(*specification_, batch);
-    const auto actual = execute(*real_, with_real_fences(batch));
+    const auto actual = execute(real_->store(), with_real_fences(batch));
     REQUIRE(text(actual) == text(specified));
     for (std::size_t i = 0; i < batch.size(); ++i) learn_fences(specified[i], actual[i]);
     compare_state();
@@ -50,12 +48,6 @@ class Pair {
   void open() {
     specification_ = make_model_store(model_);
     model_reader_ = make_model_reader(model_);
-    auto opened = SqliteStore::open(database_);
-    REQUIRE(opened);
-    auto reader = (*opened)->reader();
-    REQUIRE(reader);
-    real_reader_ = *std::move(reader);
-    real_ = *std::move(opened);
   }
 
   static std::vector<Answer> execute(Store& store, const std::vector<Command>& batch) {
@@ -100,8 +92,8 @@ class Pair {
     for (const auto& [key, run] : model_->runs) looks.emplace_back(LoadRun{key});
     for (const auto& [id, reservation] : model_->reservations)
       looks.emplace_back(FindReservation{id, reservation.made.now});
-    REQUIRE(answers(*real_, looks) == answers(*specification_, looks));
-    REQUIRE(seen_by(*real_reader_) == seen_by(*model_reader_));
+    REQUIRE(answers(real_->store(), looks) == answers(*specification_, looks));
+    REQUIRE(seen_by(real_->reader()) == seen_by(*model_reader_));
   }
 
   std::string seen_by(Reader& reader) const {
@@ -137,11 +129,9 @@ class Pair {
   std::map<Fence, Fence> real_fences_;  ///< by the model's
   Fence last_fence_ = 0;
   std::shared_ptr<Model> model_ = std::make_shared<Model>();
-  std::shared_ptr<sqlite::Database> database_ = make_memory_database();
   std::unique_ptr<Store> specification_;
-  std::unique_ptr<Store> real_;
+  std::unique_ptr<Subject> real_ = real_subject();
   std::unique_ptr<Reader> model_reader_;
-  std::unique_ptr<Reader> real_reader_;
 };
 
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
@@ -160,7 +150,7 @@ void try_seed(std::uint64_t seed) {
   }
 }
 
-TEST_CASE("SQLite answers every sequence of commands as the model does") {
+TEST_CASE("a real store answers every sequence of commands as the model does") {
   if (const std::uint64_t seed = number_from_environment("SEMEL_SEED", 0); seed != 0) {
     try_seed(seed);
     return;

@@ -83,10 +83,12 @@ class Subject {
 };
 
 std::unique_ptr<Subject> model_subject();
-std::unique_ptr<Subject> sqlite_memory_subject();
-std::unique_ptr<Subject> sqlite_file_subject();
 
-/// Runs the test on the model, on SQLite in memory and on SQLite in a file.
+/// The store that this test program is about, empty.
+std::unique_ptr<Subject> real_subject();
+
+/// Runs the test on the stores that this test program is about: PostgreSQL; or SQLite in memory, SQLite in a file and the
+/// model.
 void for_each_store(const std::function<void(Subject&)>& test);
 
 /// A moment after the one at which the tests begin.

@@ -1,5 +1,5 @@
-// The curl transcripts of the documentation, executed: those of docs/http.md against examples/appointments, those of
-// docs/proxy.md against a proxy in front of a service that knows nothing of keys.
+// The transcripts of the documentation, executed: those of docs/http.md against examples/appointments, those of docs/proxy.md
+// against a proxy in front of a service that knows nothing of keys, those of docs/cli.md against `semel serve --demo`.
 #include "tests/process/transcripts.hpp"
 
 #include "base/clock.hpp"
@@ -15,9 +15,11 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace semel::http {
 
@@ -117,15 +119,46 @@ class Shop final : public Handler {
   std::unique_ptr<Listener> listener_;
 };
 
-/// The address in what a proxy says when it listens; empty as long as it does not.
-std::string proxy_address(const std::filesystem::path& log) {
-  constexpr std::string_view before = "semel: proxy on ";
+/// What stands between two texts in a log; empty as long as it is not there.
+std::string found_between(const std::filesystem::path& log, std::string_view before,
+                          std::string_view behind) {
   const std::string text = process::text_of(log);
   const std::size_t at = text.find(before);
-  const std::size_t end = text.find(" in front", at);
-  if (at == std::string::npos || end == std::string::npos) return "";
-  return text.substr(at + before.size(), end - at - before.size());
+  if (at == std::string::npos) return "";
+  const std::size_t from = at + before.size();
+  const std::size_t end = text.find(behind, from);
+  return end == std::string::npos ? "" : text.substr(from, end - from);
 }
+
+/// The command line as a server, which says where it listens.
+class Serving {
+ public:
+  Serving(std::vector<std::string> arguments, std::string_view before, std::string_view behind) {
+    arguments.insert(arguments.begin(), SEMEL_SEMEL_CLI);
+    arguments.insert(arguments.end(),
+                     {"--store", "sqlite:" + (directory_.path() / "semel.db").string(), "--listen",
+                      "127.0.0.1:0"});
+    const auto log = directory_.path() / "log";
+    child_.emplace(arguments, log);
+    const bool listens = process::comes_true(
+        [&] {
+          address_ = found_between(log, before, behind);
+          return !address_.empty();
+        },
+        std::chrono::seconds{60});
+    REQUIRE_MESSAGE(listens, process::text_of(log));
+  }
+
+  /// "127.0.0.1:40123"
+  const std::string& address() const { return address_; }
+
+  const std::filesystem::path& directory() const { return directory_.path(); }
+
+ private:
+  process::TemporaryDirectory directory_;
+  std::optional<process::Child> child_;
+  std::string address_;
+};
 
 }  // namespace
 
@@ -140,18 +173,20 @@ TEST_CASE("the curl transcripts of docs/http.md are what happens") {
 
 TEST_CASE("the curl transcripts of docs/proxy.md are what happens") {
   const Shop shop;
-  const process::TemporaryDirectory directory;
-  const auto log = directory.path() / "log";
-  const process::Child proxy(
-      {SEMEL_SEMEL_CLI, "proxy", "--listen", "127.0.0.1:0", "--upstream", shop.url(), "--store",
-       "sqlite:" + (directory.path() / "keys.db").string()},
-      log);
-  REQUIRE_MESSAGE(
-      process::comes_true([&] { return !proxy_address(log).empty(); }, std::chrono::seconds{60}),
-      process::text_of(log));
+  const Serving proxy({"proxy", "--upstream", shop.url()}, "semel: proxy on ", " in front");
 
-  process::check_transcripts("proxy.md", {.directory = directory.path(),
-                                          .instead = {{address_in_page, proxy_address(log)}}});
+  process::check_transcripts("proxy.md", {.directory = proxy.directory(),
+                                          .instead = {{address_in_page, proxy.address()}}});
+}
+
+TEST_CASE("the transcripts of docs/cli.md are what happens") {
+  const Serving server({"serve", "--demo"}, " on http://", "\n");
+  const std::string programs = std::filesystem::path(SEMEL_SEMEL_CLI).parent_path().string();
+
+  process::check_transcripts("cli.md",
+                             {.directory = server.directory(),
+                              .environment = {{"PATH", programs + ":$PATH"},
+                                              {"SEMEL_SERVER", "http://" + server.address()}}});
 }
 
 TEST_CASE("a transcript is a command, which may have several lines, and what is shown behind it") {

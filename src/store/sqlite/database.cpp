@@ -88,10 +88,6 @@ struct Database::Control {
   Statement commit;
 };
 
-void throw_corrupt(std::string message) {
-  throw Failed{SQLITE_OK, base::Fault{base::Errc::corrupt, std::move(message)}};
-}
-
 std::shared_ptr<Database> Database::open(const std::string& path, Access access,
                                          const Options& options) {
   // Debian's SQLite allocates for every statement and counts it under a global mutex; nobody reads the count. Once

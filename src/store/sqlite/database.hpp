@@ -1,10 +1,10 @@
 // SQLite's C API with owners: a connection, its prepared statements, the rows they select.
 //
-// Inside this module a failure is thrown as `Failed`; the store's and the reader's calls turn it into a Fault, so that
-// the rules between them read as rules. It never leaves the module.
+// Inside this module a failure is thrown as `Failed`; the store's and the reader's calls turn it into a Fault.
 #pragma once
 
 #include "base/result.hpp"
+#include "store/failed.hpp"
 
 #include <semel/error.hpp>
 
@@ -12,7 +12,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,23 +21,16 @@
 
 namespace semel::store::sqlite {
 
-class Failed final : public std::exception {
+/// With SQLite's (extended) result code.
+class Failed final : public store::Failed {
  public:
-  Failed(int result, base::Fault fault) : result_(result), fault_(std::move(fault)) {}
+  Failed(int result, base::Fault fault) : store::Failed(std::move(fault)), result_(result) {}
 
-  /// SQLite's (extended) result code; SQLITE_OK where the rows and not the library are at fault.
   int result() const { return result_; }
-
-  const base::Fault& fault() const { return fault_; }
-
-  const char* what() const noexcept override { return fault_.message.c_str(); }
 
  private:
   int result_;
-  base::Fault fault_;
 };
-
-[[noreturn]] void throw_corrupt(std::string message);
 
 /// A value that is bytes, not text.
 struct Blob {

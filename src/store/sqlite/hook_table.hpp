@@ -1,9 +1,8 @@
-// Rows of semel_hook and semel_payload, and the resume ids that were used. Who has a token is decided by a unique index.
+// Rows of semel_hook, semel_payload and semel_resume.
 #pragma once
 
 #include "store/sqlite/database.hpp"
-#include "store/sqlite/open_runs.hpp"
-#include "store/store.hpp"
+#include "store/tables.hpp"
 
 #include <optional>
 #include <string>
@@ -11,93 +10,51 @@
 
 namespace semel::store::sqlite {
 
-using HookKey = std::int64_t;
-
-struct HookRow {
-  HookKey key = 0;
-  std::int64_t workspace = 0;
-  RunKey run = 0;
-  std::string token;
-  std::string op;
-  std::string shape;
-  bool webhook = false;
-  bool fed = false;  ///< its run was started with payloads waiting and has read none
-};
-
-class HookTable {
+class HookTable final : public store::HookTable {
  public:
   HookTable(Database& database, OpenRuns& open_runs) : database_(database), open_runs_(open_runs) {}
 
-  /// The hook's number, or none: somebody has the token.
   std::optional<HookKey> insert(std::int64_t workspace, RunKey run, const HookClaim& claim,
-                                TimePoint now);
-  std::optional<HookRow> active(std::int64_t workspace, const std::string& token);
-  std::optional<HookRow> active_of(RunKey run, const std::string& op);
-  /// In the order they were taken.
-  std::vector<HookRow> active_of(RunKey run);
+                                TimePoint now) override;
+  std::optional<HookRow> active(std::int64_t workspace, const std::string& token) override;
+  std::optional<HookRow> active_of(RunKey run, const std::string& op) override;
+  std::vector<HookRow> active_of(RunKey run) override;
 
-  void adopt(const HookRow& hook, const HookClaim& claim);
+  void adopt(const HookRow& hook, const HookClaim& claim) override;
 
-  /// All of a run: the next generation adopts them.
-  void abandon(RunKey run) { abandon_.run(run); }
+  void abandon(RunKey run) override { abandon_.run(run); }
 
-  void set_fed(HookKey hook, bool fed) { set_fed_.run(hook, fed ? 1 : 0); }
+  void set_fed(HookKey hook, bool fed) override { set_fed_.run(hook, fed ? 1 : 0); }
 
-  /// Free from here on. The row goes unless payloads are left, or `retakable` by a retry of its run.
-  void release(HookKey hook, bool retakable);
+  void release(HookKey hook, bool retakable) override;
+  std::optional<std::string> retake(RunKey run) override;
 
-  /// Takes again what the run had at its end. Another run's id, if that has one of the tokens: then nothing changed.
-  std::optional<std::string> retake(RunKey run);
+  void give_back(RunKey run) override { give_back_.run(run); }
 
-  /// Takes that back.
-  void give_back(RunKey run) { give_back_.run(run); }
+  void keep(RunKey run) override { keep_.run(run); }
 
-  /// Confirms it.
-  void keep(RunKey run) { keep_.run(run); }
+  void put(const HookRow& hook, const Deliver& deliver,
+           const std::optional<std::string>& start) override;
 
-  // ---------------------------------------------------------------------------------------------- payloads
+  bool has_payload(HookKey hook) override { return has_payload_.any(hook); }
 
-  void put(const HookRow& hook, const Deliver& deliver, const std::optional<std::string>& start);
+  std::optional<PayloadItem> oldest(const HookRow& hook) override;
+  std::vector<PayloadItem> oldest_of_each(RunKey run) override;
+  void consume(RunKey run, std::int64_t payload) override;
+  std::optional<Starter> oldest_starter(HookKey hook) override;
 
-  bool has_payload(HookKey hook) { return has_payload_.any(hook); }
+  void spend(std::int64_t payload) override { spend_.run(payload); }
 
-  /// The oldest that waits.
-  std::optional<PayloadItem> oldest(const HookRow& hook);
-  std::vector<PayloadItem> oldest_of_each(RunKey run);
-  void consume(RunKey run, std::int64_t payload);
+  void move(HookKey from, const HookRow& to, bool checked) override;
 
-  /// The oldest that can start a run, and which.
-  struct Starter {
-    std::int64_t payload = 0;
-    std::string start;
-  };
-
-  std::optional<Starter> oldest_starter(HookKey hook);
-
-  /// It has started its run: not a second time.
-  void spend(std::int64_t payload) { spend_.run(payload); }
-
-  /// Those of `resume_or_start` go to another hook, in order.
-  void move(HookKey from, const HookRow& to, bool checked);
-
-  // ---------------------------------------------------------------------------------------------- resume ids
-
-  struct Receipt {
-    std::string fingerprint;
-    std::string run_id;
-    HookKey hook = 0;
-    bool started = false;
-  };
-
-  std::optional<Receipt> receipt(std::int64_t workspace, const Deliver& deliver);
-  void remember(std::int64_t workspace, const Deliver& deliver, const Receipt& receipt);
+  std::optional<Receipt> receipt(std::int64_t workspace, const Deliver& deliver) override;
+  void remember(std::int64_t workspace, const Deliver& deliver, const Receipt& receipt) override;
 
   std::int64_t forget_resume_ids(TimePoint now, std::int64_t limit) {
     return forget_resume_ids_.run(now, limit);
   }
 
-  /// With the run itself.
-  void remove(RunKey run);
+  void remove(RunKey run) override;
 
  private:
   static HookRow read(const Rows& rows);

@@ -18,11 +18,6 @@ std::optional<Seq> JournalTable::last(RunKey run) {
   return static_cast<Seq>(rows.integer(0));
 }
 
-Seq JournalTable::next(RunKey run) {
-  const auto end = last(run);
-  return end ? *end + 1 : 0;
-}
-
 std::vector<std::string> JournalTable::entries(RunKey run, Seq first) {
   std::vector<std::string> found;
   Rows rows = entries_.select(run, first);

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "store/sqlite/database.hpp"
-#include "store/sqlite/open_runs.hpp"
-#include "store/store.hpp"
+#include "store/tables.hpp"
 
 #include <optional>
 #include <string>
@@ -12,29 +11,22 @@
 
 namespace semel::store::sqlite {
 
-class JournalTable {
+class JournalTable final : public store::JournalTable {
  public:
   JournalTable(Database& database, OpenRuns& open_runs)
       : database_(database), open_runs_(open_runs) {}
 
-  /// Writes the entry if the run is pending, running or waiting and its journal ends at `seq - 1`; otherwise nothing.
-  bool append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry);
+  bool append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry) override;
 
-  /// Behind an entry that this transaction has just written, or under another guard.
-  void append(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
+  void append(RunKey run, Seq seq, TimePoint at, std::string_view entry) override {
     append_.run(run, seq, at, Blob{entry});
     if (open_runs_.next(run)) open_runs_.has_written(run, seq + 1);
   }
 
-  /// The position of the last entry; none: there is no entry.
-  std::optional<Seq> last(RunKey run);
-  /// Where the next entry goes.
-  Seq next(RunKey run);
-  /// From `first` on.
-  std::vector<std::string> entries(RunKey run, Seq first);
+  std::optional<Seq> last(RunKey run) override;
+  std::vector<std::string> entries(RunKey run, Seq first) override;
 
-  /// The run is gone: its entries go with the next sweeps.
-  void discard(RunKey run) { discard_.run(run); }
+  void discard(RunKey run) override { discard_.run(run); }
 
   /// Removes at most `limit` entries of discarded runs; says how many.
   std::int64_t remove_discarded(std::int64_t limit);

@@ -1,39 +1,14 @@
 #include "store/sqlite/reservation_table.hpp"
 
-#include "base/sha256.hpp"
-
 namespace semel::store::sqlite {
 
 namespace {
 
-/// Of SHA-256; nobody can make two keys that meet.
-constexpr std::size_t digest_bytes = 20;
 constexpr Fence fences_at_once = Fence{1} << 20U;
-
-void append(std::string& out, std::string_view part) {
-  const auto size = static_cast<std::uint64_t>(part.size());
-  out.append(reinterpret_cast<const char*>(&size), sizeof size);
-  out += part;
-}
-
-std::string digest_of(std::int64_t workspace, const ReservationId& id) {
-  std::string parts;
-  parts.reserve(32 + id.ns.size() + id.scope.size() + id.key.size());
-  parts.append(reinterpret_cast<const char*>(&workspace), sizeof workspace);
-  append(parts, id.ns);
-  append(parts, id.scope);
-  append(parts, id.key);
-  std::string digest = base::sha256(parts);
-  digest.resize(digest_bytes);
-  return digest;
-}
 
 std::int64_t nanoseconds(std::chrono::nanoseconds duration) { return duration.count(); }
 
 }  // namespace
-
-ReservationPlace::ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation)
-    : workspace(workspace_number), id(reservation), digest(digest_of(workspace_number, id)) {}
 
 Fence ReservationTable::next_fence() {
   if (next_fence_ == fences_end_) {
@@ -74,7 +49,8 @@ std::optional<ReservationRow> ReservationTable::find(const ReservationPlace& pla
                         .answer = rows.text(7)};
 }
 
-Fence ReservationTable::replace(const ReservationRow& row, const Reserve& command) {
+Fence ReservationTable::replace(const ReservationPlace&, const ReservationRow& row,
+                                const Reserve& command) {
   const Fence fence = next_fence();
   replace_.run(row.fence, fence, command.on_abandoned, command.now + command.lease,
                nanoseconds(command.ttl), Blob{command.fingerprint}, command.owner);

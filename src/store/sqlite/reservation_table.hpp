@@ -1,56 +1,27 @@
 // Rows of semel_reservation. Who has a key is decided by a unique index.
 #pragma once
 
-#include "store/reservation_rules.hpp"
 #include "store/sqlite/database.hpp"
-#include "store/store.hpp"
+#include "store/tables.hpp"
 
 #include <optional>
 #include <string>
 
 namespace semel::store::sqlite {
 
-/// What a reservation is found by, once its workspace has a number.
-struct ReservationPlace {
-  std::int64_t workspace = 0;
-  const ReservationId& id;
-  std::string digest;
-
-  ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation);
-};
-
-struct ReservationRow {
-  Fence fence = 0;
-  ReservationState state = ReservationState::in_progress;
-  OnAbandoned on_abandoned = OnAbandoned::run;
-  TimePoint lease_until{};
-  TimePoint expires_at{};
-  std::string fingerprint;
-  std::string owner;
-  std::string answer;
-
-  HeldReservation held() const {
-    return {state, on_abandoned, lease_until, expires_at, fingerprint, owner};
-  }
-};
-
-class ReservationTable {
+class ReservationTable final : public store::ReservationTable {
  public:
   explicit ReservationTable(Database& database) : database_(database) {}
 
-  /// The fence, or none: there is a row under the key, whatever it is worth.
-  std::optional<Fence> insert(const ReservationPlace& place, const Reserve& command);
-  std::optional<ReservationRow> find(const ReservationPlace& place);
+  std::optional<Fence> insert(const ReservationPlace& place, const Reserve& command) override;
+  std::optional<ReservationRow> find(const ReservationPlace& place) override;
+  Fence replace(const ReservationPlace& place, const ReservationRow& row,
+                const Reserve& command) override;
+  bool complete(const ReservationPlace& place, const Complete& command) override;
+  bool release(const ReservationPlace& place, const Release& command) override;
+  bool renew(const ReservationPlace& place, const Renew& command) override;
 
-  /// Gives what is there to a newcomer: the new fence.
-  Fence replace(const ReservationRow& row, const Reserve& command);
-
-  /// Each says whether it is an unfinished reservation of that id, fence and time.
-  bool complete(const ReservationPlace& place, const Complete& command);
-  bool release(const ReservationPlace& place, const Release& command);
-  bool renew(const ReservationPlace& place, const Renew& command);
-
-  void remove(Fence fence) { remove_.run(fence); }
+  void remove(const ReservationPlace&, Fence fence) override { remove_.run(fence); }
 
   std::int64_t sweep(TimePoint now, std::int64_t limit) { return sweep_.run(now, limit); }
 

@@ -1,10 +1,6 @@
 #include "store/sqlite/run_table.hpp"
 
-#include "base/clock.hpp"
-
 #include <fmt/format.h>
-
-#include <algorithm>
 
 namespace semel::store::sqlite {
 
@@ -74,11 +70,6 @@ RunRecord read_record(const Rows& rows) {
   record.generation = static_cast<std::uint32_t>(rows.integer(18));
   record.first_seq = static_cast<Seq>(rows.integer(19));
   return record;
-}
-
-std::int64_t stored_duration(std::chrono::nanoseconds duration) {
-  return std::clamp<std::chrono::nanoseconds>(duration, std::chrono::nanoseconds{0}, base::longest)
-      .count();
 }
 
 // ------------------------------------------------------------------------------------------------ workspaces

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "store/sqlite/database.hpp"
-#include "store/start_policy.hpp"
-#include "store/store.hpp"
+#include "store/tables.hpp"
 
 #include <map>
 #include <optional>
@@ -21,61 +20,40 @@ RunRecord read_record(const Rows& rows);
 /// Of a run or an inbox item; NULL is none.
 base::Rare<journal::Failure> read_failure(const Rows& rows, int column);
 
-class RunTable {
+class RunTable final : public store::RunTable {
  public:
   explicit RunTable(Database& database) : database_(database) {}
 
-  /// The workspace's number; none if nothing was ever stored in it.
-  std::optional<std::int64_t> workspace(const std::string& name);
-  std::int64_t workspace_or_create(const std::string& name);
+  std::optional<std::int64_t> workspace(const std::string& name) override;
+  std::int64_t workspace_or_create(const std::string& name) override;
 
   /// Numbers given out in a transaction that was rolled back do not exist.
   void forget_workspaces() { workspaces_.clear(); }
 
-  /// False if somebody has its key or its id: decided by the unique indexes.
-  bool insert(const NewRun& run, std::int64_t workspace, Status status);
-  std::optional<Holder> holder_of_key(std::int64_t workspace, const std::string& key);
-  std::optional<Holder> holder_of_id(std::int64_t workspace, const std::string& id);
+  bool insert(const NewRun& run, std::int64_t workspace, Status status) override;
+  std::optional<Holder> holder_of_key(std::int64_t workspace, const std::string& key) override;
+  std::optional<Holder> holder_of_id(std::int64_t workspace, const std::string& id) override;
 
-  std::optional<RunKey> find(std::int64_t workspace, const std::string& id);
-  std::optional<Status> status(RunKey run);
-  std::optional<RunRecord> record(RunKey run);
+  std::optional<RunKey> find(std::int64_t workspace, const std::string& id) override;
+  std::optional<Status> status(RunKey run) override;
+  std::optional<RunRecord> record(RunKey run) override;
   std::map<std::string, std::string> attributes(RunKey run);
+  std::optional<Place> place(RunKey run) override;
+  Outcome outcome(RunKey run) override;
+  std::vector<RunKey> unfinished_children(RunKey parent) override;
 
-  struct Place {
-    std::int64_t workspace = 0;
-    std::string workspace_name;
-    std::string id;
-    std::optional<RunKey> parent;
-  };
+  void set_status(RunKey run, Status status) override;
+  void mark(RunKey run, Status status, const journal::Failure& reason) override;
+  void end(RunKey run, const End& end, TimePoint now) override;
 
-  std::optional<Place> place(RunKey run);
-
-  /// What a waiter needs to know of another run's end.
-  struct Outcome {
-    Status status = Status::completed;
-    std::string output;
-    base::Rare<journal::Failure> failure;
-  };
-
-  Outcome outcome(RunKey run);
-  std::vector<RunKey> unfinished_children(RunKey parent);
-
-  void set_status(RunKey run, Status status);
-  void mark(RunKey run, Status status, const journal::Failure& reason);
-  void end(RunKey run, const End& end, TimePoint now);
-
-  /// Its next entry, at `first_seq`, is the first of a new generation.
-  void continue_as_new(RunKey run, const std::string& input, Seq first_seq) {
+  void continue_as_new(RunKey run, const std::string& input, Seq first_seq) override {
     continue_.run(run, input, first_seq);
   }
 
-  /// Takes the end back and the key again; false if another run has the key.
-  bool reopen(RunKey run, Status status);
-  void set_attribute(RunKey run, const std::string& name, const std::string& value);
-  void release_key(RunKey run);
-  /// Row, key and attributes; the entries are left to the sweep.
-  void remove(RunKey run);
+  bool reopen(RunKey run, Status status) override;
+  void set_attribute(RunKey run, const std::string& name, const std::string& value) override;
+  void release_key(RunKey run) override;
+  void remove(RunKey run) override;
 
   std::vector<RunKey> keys_expired(TimePoint now, std::int64_t limit);
   std::vector<RunKey> runs_expired(TimePoint now, std::int64_t limit);
@@ -146,8 +124,5 @@ class RunTable {
       std::string{"SELECT "} + record_columns + " FROM " + record_source + " WHERE r.run = ?1";
   Statement record_{database_, record_sql_.c_str()};
 };
-
-/// A duration as it is stored: never negative, at most a hundred years, so that deadlines do not overflow.
-std::int64_t stored_duration(std::chrono::nanoseconds duration);
 
 }  // namespace semel::store::sqlite

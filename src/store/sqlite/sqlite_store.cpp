@@ -1,17 +1,14 @@
 #include "store/sqlite/sqlite_store.hpp"
 
-#include "store/sqlite/changing.hpp"
+#include "store/answering.hpp"
 #include "store/sqlite/database.hpp"
-#include "store/sqlite/ending.hpp"
 #include "store/sqlite/file_lock.hpp"
-#include "store/sqlite/hooks.hpp"
-#include "store/sqlite/reservations.hpp"
 #include "store/sqlite/schema.hpp"
 #include "store/sqlite/sqlite_reader.hpp"
-#include "store/sqlite/starting.hpp"
 #include "store/sqlite/tables.hpp"
-#include "store/sqlite/transacting.hpp"
 #include "store/sqlite/upkeep.hpp"
+#include "store/sqlite/user_sql.hpp"
+#include "store/transacting.hpp"
 
 #include <fmt/format.h>
 
@@ -20,42 +17,60 @@
 namespace semel::store {
 
 using sqlite::Database;
-using sqlite::Failed;
 using sqlite::Transaction;
 
 namespace {
 
 constexpr int never_checkpoint = 0;
 
-struct ReadsOnly {
-  bool operator()(const LoadRun&) const { return true; }
-
-  bool operator()(const ReadInbox&) const { return true; }
-
-  bool operator()(const FindDue&) const { return true; }
-
-  bool operator()(const FindWork&) const { return true; }
-
-  bool operator()(const FindRun&) const { return true; }
-
-  bool operator()(const FindReservation&) const { return true; }
-
-  template <class Writing>
-  bool operator()(const Writing&) const {
-    return false;
-  }
-};
-
-bool writes(const Command& command) { return !std::visit(ReadsOnly{}, command); }
-
 }  // namespace
 
 struct SqliteStore::Impl {
+  /// What code of somebody else's gets: a savepoint, and the store's own commands.
+  class Units final : public UnitHost {
+   public:
+    explicit Units(Impl& impl) : impl_(impl) {}
+
+    void begin() override { impl_.user.begin(); }
+
+    void keep() override { impl_.user.keep(); }
+
+    void undo(bool has_commands) override {
+      impl_.user.undo();
+      if (has_commands) impl_.tables.forget();
+    }
+
+    void run(std::string_view sql, std::span<const sql::Value> parameters,
+             const std::function<void(const sql::Row&)>& each) override {
+      impl_.user.run(sql, parameters, each);
+    }
+
+    void run_own(std::string_view sql, std::span<const sql::Value> parameters,
+                 const std::function<void(const sql::Row&)>& each) override {
+      impl_.user.run_own(sql, parameters, each);
+    }
+
+    Answer execute(const Command& command) override { return impl_.answer(command); }
+
+    RunKey new_run_key() override { return impl_.new_run_key(); }
+
+   private:
+    Impl& impl_;
+  };
+
   Impl(std::optional<sqlite::FileLock> file_lock, std::shared_ptr<Database> connection, int pages)
       : lock(std::move(file_lock)), database(std::move(connection)), checkpoint_pages(pages) {}
 
   Answer answer(const Command& command) {
-    return std::visit([this](const auto& each) -> Answer { return execute(each); }, command);
+    return std::visit(
+        [this](const auto& each) -> Answer {
+          if constexpr (requires { store::answer(tables.common, each); }) {
+            return store::answer(tables.common, each);
+          } else {
+            return execute(each);
+          }
+        },
+        command);
   }
 
   NodeOpened execute(const OpenNode& command) { return upkeep.open_node(command); }
@@ -69,58 +84,7 @@ struct SqliteStore::Impl {
     return {};
   }
 
-  Answer execute(const StartRun& command) { return sqlite::start_run(tables, command); }
-
-  Answer execute(const AdvanceRun& command) { return sqlite::advance_run(tables, command); }
-
-  Answer execute(const CancelRun& command) { return sqlite::cancel_run(tables, command); }
-
-  Answer execute(const ReopenRun& command) { return sqlite::reopen_run(tables, command); }
-
-  Answer execute(const MarkRun& command) { return sqlite::mark_run(tables, command); }
-
-  Done execute(const SaveProgress& command) {
-    tables.wakeups.save_progress(command.run, command.op, command.value);
-    return {};
-  }
-
   Swept execute(const Sweep& command) { return sqlite::sweep(tables, command); }
-
-  Answer execute(const LoadRun& command) {
-    auto record = tables.runs.record(command.run);
-    if (!record) return RunMissing{};
-    const auto starts_at = record->status == Status::pending
-                               ? tables.wakeups.due(command.run, TimerKind::start, "")
-                               : std::nullopt;
-    return RunLoaded{.run = *record,
-                     .starts_at = starts_at,
-                     .entries = tables.journal.entries(command.run, record->first_seq),
-                     .inbox = tables.wakeups.inbox(command.run),
-                     .payloads = tables.hooks.oldest_of_each(command.run),
-                     .progress = tables.wakeups.progress(command.run)};
-  }
-
-  InboxRead execute(const ReadInbox& command) {
-    return {tables.wakeups.inbox(command.run), tables.hooks.oldest_of_each(command.run)};
-  }
-
-  Answer execute(const Deliver& command) { return sqlite::deliver(tables, command); }
-
-  Answer execute(const ResumeOrStart& command) { return sqlite::resume_or_start(tables, command); }
-
-  Answer execute(const Reserve& command) { return sqlite::reserve(tables, command); }
-
-  Answer execute(const Complete& command) { return sqlite::complete(tables, command); }
-
-  Answer execute(const Release& command) { return sqlite::release(tables, command); }
-
-  Answer execute(const Renew& command) { return sqlite::renew(tables, command); }
-
-  Answer execute(const Forget& command) { return sqlite::forget(tables, command); }
-
-  Answer execute(const FindReservation& command) {
-    return sqlite::find_reservation(tables, command);
-  }
 
   TimersDue execute(const FindDue& command) {
     return tables.wakeups.timers_due(command.now, command.limit);
@@ -130,18 +94,7 @@ struct SqliteStore::Impl {
     return {tables.wakeups.work(command.after, command.limit)};
   }
 
-  Answer execute(const FindRun& command) {
-    const auto workspace = tables.runs.workspace(command.workspace);
-    const auto run = workspace ? tables.runs.find(*workspace, command.id) : std::nullopt;
-    if (!run) return RunMissing{};
-    return RunLoaded{.run = *tables.runs.record(*run)};
-  }
-
-  Answer execute(const Transact& command) {
-    return sqlite::transact(
-        tables, user, command, [this](const Command& inner) { return answer(inner); },
-        [this] { return new_run_key(); });
-  }
+  Answer execute(const Transact& command) { return transact(tables.common, units, command); }
 
   /// Set aside many at a time: most starts that turn out to be duplicates then write nothing.
   RunKey new_run_key() {
@@ -216,6 +169,7 @@ struct SqliteStore::Impl {
   sqlite::Tables tables{*database};
   sqlite::Upkeep upkeep{*database};
   sqlite::UserSql user{*database};
+  Units units{*this};
   int checkpoint_pages;
   int checkpoint_due_at = checkpoint_pages;
   int pages_seen = 0;
@@ -299,7 +253,7 @@ base::Result<std::unique_ptr<Reader>> open_reader(const std::string& path) {
     auto database = Database::open(path, Database::Access::read, {});
     sqlite::require_schema(*database);
     return sqlite::make_reader(std::move(database));
-  } catch (const Failed& failed) {
+  } catch (const sqlite::Failed& failed) {
     if ((failed.result() & 0xFF) == SQLITE_CANTOPEN) {
       return base::Fault{base::Errc::refused,
                          fmt::format("there is no store at {}: {}", path, failed.fault().message)};

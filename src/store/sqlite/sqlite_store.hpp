@@ -2,7 +2,7 @@
 // connection, the store's, writes and checkpoints; readers have their own connection and can do neither.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/tables.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -26,26 +26,12 @@ struct SqliteOptions {
   const char* vfs = nullptr;  ///< for tests that put faults between SQLite and the disk
 };
 
-/// What the store did since it was opened. A guard that never fires may be broken: each has a count.
-struct SqliteCounters {
+/// What the store did since it was opened.
+struct SqliteCounters : RuleCounters {
   std::uint64_t batches = 0;         ///< executed, reading ones too
   std::uint64_t commits = 0;         ///< batches that wrote
-  std::uint64_t units_undone = 0;    ///< code of somebody else's that threw
-  std::uint64_t batches_redone = 0;  ///< because such code ended their transaction
+  std::uint64_t batches_redone = 0;  ///< because code of somebody else's ended their transaction
   std::uint64_t checkpoints = 0;
-  std::uint64_t stale = 0;  ///< Stale answers
-  std::uint64_t claims_held =
-      0;  ///< starts that met a holder of their key or id, whatever came of it
-  std::uint64_t starts_refused = 0;  ///< StartRefused answers, and outcomes of children that say so
-  std::uint64_t versions_moved = 0;  ///< VersionMoved answers
-  std::uint64_t not_active = 0;      ///< NotActive answers
-  std::uint64_t hooks_in_conflict = 0;  ///< hooks whose token another one had
-  std::uint64_t payloads_refused = 0;   ///< PayloadRefused answers
-  std::uint64_t resumes_repeated = 0;   ///< payloads whose resume id had been used
-  std::uint64_t successors = 0;         ///< runs started from payloads that another one left
-  std::uint64_t keys_reused = 0;        ///< KeyReused answers
-  std::uint64_t takeovers = 0;          ///< reservations taken over
-  std::uint64_t fences_lost = 0;        ///< FenceLost answers
 };
 
 class SqliteStore final : public Store {

@@ -1,7 +1,6 @@
-// Everything a command may touch.
+// The tables of a SQLite database.
 #pragma once
 
-#include "base/shape.hpp"
 #include "store/sqlite/hook_table.hpp"
 #include "store/sqlite/journal_table.hpp"
 #include "store/sqlite/reservation_table.hpp"
@@ -38,6 +37,8 @@ struct Tables {
   RunKey next_key =
       0;  ///< for runs that are started inside a unit of work; set aside up to `keys_end`
   RunKey keys_end = 0;
+  /// As the rules see them.
+  store::Tables common{runs, journal, wakeups, hooks, reservations, open_runs, shapes, counters};
 };
 
 }  // namespace semel::store::sqlite

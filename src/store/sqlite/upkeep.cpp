@@ -1,6 +1,6 @@
 #include "store/sqlite/upkeep.hpp"
 
-#include "store/sqlite/starting.hpp"
+#include "store/starting.hpp"
 
 namespace semel::store::sqlite {
 
@@ -41,7 +41,7 @@ Swept sweep(Tables& tables, const Sweep& command) {
   }
   left -= answer.keys;
   for (const RunKey run : tables.runs.runs_expired(command.now, left)) {
-    remove_run(tables, run);
+    remove_run(tables.common, run);
     ++answer.runs;
   }
   left -= answer.runs;

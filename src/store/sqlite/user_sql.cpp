@@ -132,7 +132,7 @@ void UserSql::check_alive() {
   try {
     std::rethrow_exception(broken_);
   } catch (const sql::SqlError&) {
-    throw Poisoned{broken_};
+    throw Poisoned{{}, broken_};
   }
 }
 

@@ -12,7 +12,7 @@ namespace semel::store::sqlite {
 
 /// A statement has ended the transaction of the whole batch (INSERT OR ROLLBACK does): the batch is done over without
 /// the command it belongs to.
-struct Poisoned {
+struct Poisoned : Internal {
   std::exception_ptr error;  ///< what the command is told
 };
 

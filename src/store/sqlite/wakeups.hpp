@@ -1,10 +1,8 @@
-// The reasons a run has to go on: its timers, its inbox, the runs it waits for. They are written in the commit that
-// makes them true, so none can get lost. Also what its running attempts reported.
+// Rows of semel_timer, semel_inbox, semel_waiter and semel_progress.
 #pragma once
 
 #include "store/sqlite/database.hpp"
-#include "store/sqlite/open_runs.hpp"
-#include "store/store.hpp"
+#include "store/tables.hpp"
 
 #include <string>
 #include <utility>
@@ -12,63 +10,52 @@
 
 namespace semel::store::sqlite {
 
-class Wakeups {
+class Wakeups final : public store::Wakeups {
  public:
   Wakeups(Database& database, OpenRuns& open_runs) : database_(database), open_runs_(open_runs) {}
 
-  /// Moves it if it is there.
-  void set_timer(RunKey run, TimerKind kind, const std::string& op, TimePoint due) {
+  void set_timer(RunKey run, TimerKind kind, const std::string& op, TimePoint due) override {
     open_runs_.involve(run);
     set_timer_.run(due, run, kind, op);
   }
 
-  void clear_timer(RunKey run, TimerKind kind, const std::string& op) {
+  void clear_timer(RunKey run, TimerKind kind, const std::string& op) override {
     clear_timer_.run(run, kind, op);
   }
 
-  /// When it is due, if it is set.
-  std::optional<TimePoint> due(RunKey run, TimerKind kind, const std::string& op);
+  std::optional<TimePoint> due(RunKey run, TimerKind kind, const std::string& op) override;
 
   TimersDue timers_due(TimePoint now, std::int64_t limit);
 
-  /// `item.id` is given by the table.
-  void put(RunKey run, const InboxItem& item);
+  void put(RunKey run, const InboxItem& item) override;
 
-  void consume(RunKey run, std::int64_t item) { consume_.run(run, item); }
+  void consume(RunKey run, std::int64_t item) override { consume_.run(run, item); }
 
-  std::vector<InboxItem> inbox(RunKey run);
+  std::vector<InboxItem> inbox(RunKey run) override;
 
-  void wait_for(RunKey target, RunKey run, const std::string& op) {
+  void wait_for(RunKey target, RunKey run, const std::string& op) override {
     open_runs_.involve(target);
     open_runs_.involve(run);
     wait_.run(target, run, op);
   }
 
-  void stop_waiting(RunKey run, const std::string& op) { stop_waiting_.run(run, op); }
+  void stop_waiting(RunKey run, const std::string& op) override { stop_waiting_.run(run, op); }
 
-  struct Waiter {
-    RunKey run = 0;
-    std::string op;
-  };
+  std::vector<Waiter> take_waiters(RunKey target) override;
 
-  /// Who waits for `target`, in the order of runs and operations. They wait no longer.
-  std::vector<Waiter> take_waiters(RunKey target);
-
-  void save_progress(RunKey run, const std::string& op, const std::string& value) {
+  void save_progress(RunKey run, const std::string& op, const std::string& value) override {
     open_runs_.involve(run);
     save_progress_.run(run, op, value);
   }
 
-  std::vector<std::pair<std::string, std::string>> progress(RunKey run);
+  std::vector<std::pair<std::string, std::string>> progress(RunKey run) override;
 
   /// Runs after `after` with status running or something in the inbox, payloads included.
   std::vector<RunKey> work(RunKey after, std::int64_t limit);
 
-  /// The run goes on as new: what its old generation waited for is gone; its deadline, its grace and a cancel are not.
-  void clear_generation(RunKey run);
+  void clear_generation(RunKey run) override;
 
-  /// The run is over: nothing wakes it any more.
-  void clear(RunKey run);
+  void clear(RunKey run) override;
 
  private:
   Database& database_;

@@ -1,12 +1,12 @@
-#include "store/sqlite/hooks.hpp"
+#include "store/hooks.hpp"
 
 #include "base/assert.hpp"
+#include "store/changing.hpp"
 #include "store/outcome.hpp"
-#include "store/sqlite/changing.hpp"
-#include "store/sqlite/starting.hpp"
 #include "store/start_text.hpp"
+#include "store/starting.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -228,4 +228,4 @@ Answer resume_or_start(Tables& tables, const ResumeOrStart& command) {
   return answer;
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

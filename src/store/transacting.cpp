@@ -1,12 +1,12 @@
-#include "store/sqlite/transacting.hpp"
+#include "store/transacting.hpp"
 
 #include "base/assert.hpp"
+#include "store/ending.hpp"
 #include "store/outcome.hpp"
-#include "store/sqlite/ending.hpp"
 
 #include <algorithm>
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -18,18 +18,16 @@ void add(Effects& effects, const Effects& more) {
 
 class Unit final : public UnitOfWork {
  public:
-  Unit(UserSql& user, TimePoint now, const std::function<Answer(const Command&)>& execute,
-       const std::function<RunKey()>& new_run_key)
-      : user_(user), now_(now), execute_(execute), new_run_key_(new_run_key) {}
+  Unit(UnitHost& host, TimePoint now) : host_(host), now_(now) {}
 
   void run(std::string_view sql, std::span<const sql::Value> parameters,
            const std::function<void(const sql::Row&)>& each) override {
-    user_.run(sql, parameters, each);
+    host_.run(sql, parameters, each);
   }
 
   Answer execute(const Command& command) override {
     has_commands = true;
-    Answer answer = execute_(command);
+    Answer answer = host_.execute(command);
     if (const auto* started = std::get_if<RunStarted>(&answer)) {
       add(effects, started->effects);
       const auto& [run, first_entry, changes] = std::get<StartRun>(command);
@@ -52,12 +50,12 @@ class Unit final : public UnitOfWork {
 
   void run_own(std::string_view sql, std::span<const sql::Value> parameters,
                const std::function<void(const sql::Row&)>& each) override {
-    user_.run_own(sql, parameters, each);
+    host_.run_own(sql, parameters, each);
   }
 
   RunKey new_run_key() override {
     has_commands = true;
-    return new_run_key_();
+    return host_.new_run_key();
   }
 
   TimePoint now() const override { return now_; }
@@ -75,10 +73,8 @@ class Unit final : public UnitOfWork {
     if (!is_new) effects.moved.push_back(advance->run);
   }
 
-  UserSql& user_;
+  UnitHost& host_;
   TimePoint now_;
-  const std::function<Answer(const Command&)>& execute_;
-  const std::function<RunKey()>& new_run_key_;
 };
 
 bool is_next(Tables& tables, const Transact::Step& step) {
@@ -89,29 +85,24 @@ bool is_next(Tables& tables, const Transact::Step& step) {
 
 }  // namespace
 
-Answer transact(Tables& tables, UserSql& user, const Transact& command,
-                const std::function<Answer(const Command&)>& execute,
-                const std::function<RunKey()>& new_run_key) {
+Answer transact(Tables& tables, UnitHost& host, const Transact& command) {
   if (command.step && !is_next(tables, *command.step)) {
     ++tables.counters.stale;
     return Stale{};
   }
   Transacted answer;
-  Unit unit(user, command.now, execute, new_run_key);
-  user.begin();
+  Unit unit(host, command.now);
+  host.begin();
   try {
     answer.value = command.work->run(unit);
     if (command.step && !is_next(tables, *command.step))
       std::rethrow_exception(moved_its_own_run());
-    user.keep();
-  } catch (const Failed&) {
-    throw;
-  } catch (const Poisoned&) {
+    host.keep();
+  } catch (const Internal&) {
     throw;
   } catch (...) {
     answer.error = std::current_exception();
-    user.undo();
-    if (unit.has_commands) tables.forget();
+    host.undo(unit.has_commands);
     ++tables.counters.units_undone;
     return answer;
   }
@@ -125,4 +116,4 @@ Answer transact(Tables& tables, UserSql& user, const Transact& command,
   return answer;
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,10 +1,10 @@
-#include "store/sqlite/starting.hpp"
+#include "store/starting.hpp"
 
 #include "base/assert.hpp"
-#include "store/sqlite/changing.hpp"
-#include "store/sqlite/ending.hpp"
+#include "store/changing.hpp"
+#include "store/ending.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -146,4 +146,4 @@ Answer start_run(Tables& tables, const StartRun& command) {
   return answer;
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,12 +1,12 @@
-#include "store/sqlite/ending.hpp"
+#include "store/ending.hpp"
 
 #include "base/assert.hpp"
+#include "store/hooks.hpp"
 #include "store/outcome.hpp"
-#include "store/sqlite/hooks.hpp"
 
 #include <unordered_set>
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -115,4 +115,4 @@ void settle(Effects& effects) {
   std::erase_if(effects.wake, [&](RunKey run) { return !seen.insert(run).second; });
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,12 +1,12 @@
-#include "store/sqlite/changing.hpp"
+#include "store/changing.hpp"
 
 #include "base/assert.hpp"
+#include "store/ending.hpp"
+#include "store/hooks.hpp"
 #include "store/outcome.hpp"
-#include "store/sqlite/ending.hpp"
-#include "store/sqlite/hooks.hpp"
-#include "store/sqlite/starting.hpp"
+#include "store/starting.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -226,4 +226,4 @@ Answer mark_run(Tables& tables, const MarkRun& command) {
   return Advanced{};
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -2,11 +2,11 @@
 // store/start_policy.hpp.
 #pragma once
 
-#include "store/sqlite/tables.hpp"
+#include "store/tables.hpp"
 
 #include <variant>
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 struct Created {};
 
@@ -23,4 +23,4 @@ void remove_run(Tables& tables, RunKey run);
 /// Answers for `StartRun`.
 Answer start_run(Tables& tables, const StartRun& command);
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,8 +1,8 @@
-#include "store/sqlite/reservations.hpp"
+#include "store/reservations.hpp"
 
 #include "base/assert.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 namespace {
 
@@ -49,7 +49,7 @@ Answer reserve(Tables& tables, const Reserve& command) {
     case Meeting::take_over: {
       const bool taken_over = meeting == Meeting::take_over;
       tables.counters.takeovers += taken_over ? 1 : 0;
-      return Acquired{.fence = tables.reservations.replace(*row, command),
+      return Acquired{.fence = tables.reservations.replace(place, *row, command),
                       .taken_over = taken_over,
                       .lease_until = lease_until};
     }
@@ -87,7 +87,7 @@ Answer forget(Tables& tables, const Forget& command) {
   const auto row = find(tables, command.id, command.now);
   if (!row) return ReservationMissing{};
   if (!command.force && is_at_work(row->held(), command.now)) return InProgress{row->lease_until};
-  tables.reservations.remove(row->fence);
+  tables.reservations.remove(*place_of(tables, command.id), row->fence);
   return Done{};
 }
 
@@ -103,4 +103,4 @@ Answer find_reservation(Tables& tables, const FindReservation& command) {
                            .answer = std::move(row->answer)}};
 }
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,9 +1,9 @@
 // How runs end, and who hears of it: in the same commit.
 #pragma once
 
-#include "store/sqlite/tables.hpp"
+#include "store/tables.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 /// Ends the run in its row, takes away what could wake it and tells those who wait for it. The entry that ends it is the
 /// caller's to write.
@@ -24,4 +24,4 @@ Answer cancel_run(Tables& tables, const CancelRun& command);
 /// Each run once, and none that ended by the same command.
 void settle(Effects& effects);
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

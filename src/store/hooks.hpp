@@ -1,14 +1,14 @@
 // The rules of hooks: who gets a token, what becomes of payloads. Each in the transaction of the command that asks.
 #pragma once
 
-#include "store/sqlite/tables.hpp"
+#include "store/tables.hpp"
 
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 /// The id of the run that has the token; none: the hook is open.
 std::optional<std::string> open_hook(Tables& tables, std::int64_t workspace, RunKey run,
@@ -53,4 +53,4 @@ void pass_on(Tables& tables, const HookRow& gone, TimePoint now, Effects& effect
 Answer deliver(Tables& tables, const Deliver& command);
 Answer resume_or_start(Tables& tables, const ResumeOrStart& command);
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -7,10 +7,19 @@
 #include <optional>
 #include <unordered_map>
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 class OpenRuns {
  public:
+  OpenRuns() = default;
+
+  /// For a store that others write to as well: it knows nothing by heart.
+  static OpenRuns forgetful() {
+    OpenRuns runs;
+    runs.remembers_ = false;
+    return runs;
+  }
+
   /// The run was just created, with no entry.
   void created(RunKey run) { insert(run, {.next = 0, .alone = true}); }
 
@@ -55,11 +64,13 @@ class OpenRuns {
   };
 
   void insert(RunKey run, Known known) {
+    if (!remembers_) return;
     if (runs_.size() == known_max) runs_.clear();
     runs_.insert_or_assign(run, known);
   }
 
+  bool remembers_ = true;
   std::unordered_map<RunKey, Known> runs_;
 };
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,9 +1,9 @@
 // What an entry changes besides the journal, and the commands that append entries.
 #pragma once
 
-#include "store/sqlite/tables.hpp"
+#include "store/tables.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 /// Applies `changes` of a command whose entries are written; outcomes go to `next` and on. `changes.status` is not
 /// written here where the run was created or reopened with it.
@@ -17,4 +17,4 @@ Answer advance_run(Tables& tables, const AdvanceRun& command);
 Answer reopen_run(Tables& tables, const ReopenRun& command);
 Answer mark_run(Tables& tables, const MarkRun& command);
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,9 +1,9 @@
 // Reservations: who may do the work of a key, and what came of it.
 #pragma once
 
-#include "store/sqlite/tables.hpp"
+#include "store/tables.hpp"
 
-namespace semel::store::sqlite {
+namespace semel::store {
 
 Answer reserve(Tables& tables, const Reserve& command);
 Answer complete(Tables& tables, const Complete& command);
@@ -12,4 +12,4 @@ Answer renew(Tables& tables, const Renew& command);
 Answer forget(Tables& tables, const Forget& command);
 Answer find_reservation(Tables& tables, const FindReservation& command);
 
-}  // namespace semel::store::sqlite
+}  // namespace semel::store

@@ -1,0 +1,276 @@
+#include "store/postgres/connection.hpp"
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <charconv>
+#include <cstring>
+
+namespace semel::store::postgres {
+
+namespace {
+
+struct Clear {
+  void operator()(PGresult* result) const { PQclear(result); }
+};
+
+using Result = std::unique_ptr<PGresult, Clear>;
+
+/// Its first line: what follows are guesses and hints.
+std::string first_line(const char* message) {
+  const std::string_view text = message == nullptr ? "" : message;
+  return std::string{text.substr(0, text.find('\n'))};
+}
+
+/// Everything the URL does not say: a dead peer is noticed by either side, and a node that may be written to is found.
+constexpr std::pair<const char*, const char*> defaults[] = {
+    {"target_session_attrs", "read-write"},
+    {"application_name", "semel"},
+    {"connect_timeout", "10"},
+    {"keepalives_idle", "10"},
+    {"keepalives_interval", "5"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "30000"},
+};
+
+/// What the URL says comes last and wins.
+PGconn* connect(const ConnectionOptions& options) {
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const auto& [name, value] : defaults) {
+    if (options.read_only && std::strcmp(name, "target_session_attrs") == 0) continue;
+    names.push_back(name);
+    values.push_back(value);
+  }
+  names.push_back("dbname");
+  values.push_back(options.url.c_str());
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  return PQconnectdbParams(names.data(), values.data(), 1);
+}
+
+/// A wait for synchronous replication that was cut short is reported as success, and a warning.
+void note_warning(void* flag, const PGresult* notice) {
+  const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity != nullptr && std::strcmp(severity, "WARNING") == 0)
+    *static_cast<bool*>(flag) = true;
+}
+
+}  // namespace
+
+bool Failed::was_in_the_way() const {
+  return state_ == "23505" || state_ == "40P01" || state_ == "40001" || state_ == "55P03";
+}
+
+// ------------------------------------------------------------------------------------------------ rows
+
+int Rows::size() const { return PQntuples(result_); }
+
+bool Rows::is_null(int row, int column) const { return PQgetisnull(result_, row, column) != 0; }
+
+std::int64_t Rows::integer(int row, int column) const {
+  const std::string_view bytes = view(row, column);
+  SEMEL_ASSERT(bytes.size() == 2 || bytes.size() == 4 || bytes.size() == 8);
+  // The first byte has the sign.
+  std::int64_t value = static_cast<signed char>(bytes[0]);
+  for (const char byte : bytes.substr(1)) {
+    value = static_cast<std::int64_t>((static_cast<std::uint64_t>(value) << 8U) |
+                                      static_cast<unsigned char>(byte));
+  }
+  return value;
+}
+
+std::string_view Rows::view(int row, int column) const {
+  return {PQgetvalue(result_, row, column),
+          static_cast<std::size_t>(PQgetlength(result_, row, column))};
+}
+
+std::int64_t Rows::changed() const {
+  // It only reads.
+  const std::string_view text = PQcmdTuples(const_cast<PGresult*>(result_));
+  std::int64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+// ------------------------------------------------------------------------------------------------ connection
+
+Connection::Connection(const ConnectionOptions& options)
+    : handle_(connect(options)), patience_(options.patience) {
+  if (PQstatus(handle_) != CONNECTION_OK) {
+    const std::string why = first_line(PQerrorMessage(handle_));
+    PQfinish(handle_);
+    throw Failed{"", {base::Errc::refused, "PostgreSQL cannot be reached: " + why}};
+  }
+  PQsetNoticeReceiver(handle_, note_warning, &warned_);
+  PQsetnonblocking(handle_, 1);
+  try {
+    run(
+        fmt::format("SET lock_timeout = {}; SET tcp_keepalives_idle = 10;"
+                    " SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
+                    " SET idle_in_transaction_session_timeout = {}",
+                    options.lock_timeout.count(), 2 * options.patience.count()));
+    // Whatever the server's default is: what is answered is on disk.
+    run(options.read_only ? "SET default_transaction_read_only = on"
+                          : "SET synchronous_commit = on");
+  } catch (...) {
+    PQfinish(handle_);
+    throw;
+  }
+}
+
+Connection::~Connection() { PQfinish(handle_); }
+
+bool Connection::in_transaction() const { return PQtransactionStatus(handle_) != PQTRANS_IDLE; }
+
+void Connection::lose(const std::string& why) {
+  lost_ = true;
+  throw Failed{"", {base::Errc::conflict, "the connection to PostgreSQL is lost: " + why}};
+}
+
+void Connection::wait(bool for_writing) {
+  pollfd socket{.fd = PQsocket(handle_),
+                .events = static_cast<short>(for_writing ? POLLIN | POLLOUT : POLLIN),
+                .revents = 0};
+  const int ready = ::poll(&socket, 1, static_cast<int>(patience_.count()));
+  if (ready == 0) lose(fmt::format("no answer in {} ms", patience_.count()));
+  if (ready < 0 && errno != EINTR) lose(std::strerror(errno));
+  if ((socket.revents & (POLLIN | POLLERR | POLLHUP)) != 0 && PQconsumeInput(handle_) == 0)
+    lose(first_line(PQerrorMessage(handle_)));
+}
+
+pg_result* Connection::next_result() {
+  for (;;) {
+    const int left = PQflush(handle_);
+    if (left < 0) lose(first_line(PQerrorMessage(handle_)));
+    if (PQisBusy(handle_) == 0) break;
+    wait(left != 0);
+  }
+  return PQgetResult(handle_);
+}
+
+void Connection::run(const std::string& sql) {
+  if (lost_) lose("earlier");
+  if (PQsendQuery(handle_, sql.c_str()) == 0) lose(first_line(PQerrorMessage(handle_)));
+  std::optional<Failed> failure;
+  while (const Result result{next_result()}) {
+    if (PQresultStatus(result.get()) != PGRES_FATAL_ERROR) continue;
+    const char* state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
+    if (state == nullptr) lose(first_line(PQerrorMessage(handle_)));
+    failure = Failed{state, {base::Errc::refused, first_line(PQresultErrorMessage(result.get()))}};
+  }
+  if (failure) throw Failed{*failure};
+}
+
+// ------------------------------------------------------------------------------------------------ pipeline
+
+void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then) {
+  if (connection_.lost_) connection_.lose("earlier");
+  if (!has_begun_) {
+    has_begun_ = true;
+    connection_.warned_ = false;
+    if (PQenterPipelineMode(connection_.handle_) == 0)
+      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+  }
+  auto known = connection_.prepared_.find(sql);
+  std::string name;
+  if (known != connection_.prepared_.end()) {
+    name = known->second;
+  } else {
+    name = "s" + std::to_string(++connection_.statements_);
+    send_prepare(sql, name);
+  }
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  for (const std::string& value : parameters.values()) {
+    values.push_back(value.data());
+    lengths.push_back(static_cast<int>(value.size()));
+  }
+  const std::vector<int> formats(values.size(), 1);
+  if (PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
+                          values.data(), lengths.data(), formats.data(), 1) == 0)
+    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+  steps_.push_back({.prepares = {}, .then = std::move(then)});
+}
+
+void Pipeline::send_prepare(std::string_view sql, const std::string& name) {
+  const std::string text{sql};
+  if (PQsendPrepare(connection_.handle_, name.c_str(), text.c_str(), 0, nullptr) == 0)
+    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+  connection_.prepared_.emplace(text, name);
+  steps_.push_back({.prepares = text, .then = {}});
+}
+
+void Pipeline::add_commit() {
+  commits_ = true;
+  add("COMMIT");
+}
+
+void Pipeline::run() {
+  if (!has_begun_) return;
+  try {
+    if (PQpipelineSync(connection_.handle_) == 0)
+      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+    read_answers();
+  } catch (const Failed& failed) {
+    // A statement that failed kept the COMMIT from happening.
+    const bool is_unknown = connection_.lost_ && commits_ && !failure_;
+    if (!is_unknown) throw;
+    throw Failed{"", {base::Errc::unavailable, failed.fault().message + " (during COMMIT)"}};
+  } catch (...) {
+    connection_.lost_ = true;  // answers were left unread
+    throw;
+  }
+  if (failure_) throw Failed{*failure_};
+  if (commits_ && connection_.warned_) {
+    connection_.lost_ = true;
+    throw Failed{"", {base::Errc::unavailable, "PostgreSQL warned about a COMMIT"}};
+  }
+}
+
+void Pipeline::check(const pg_result* result) {
+  switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+    case PGRES_PIPELINE_ABORTED:
+      return;
+    default:
+      break;
+  }
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  // What libpq makes up itself has no SQLSTATE: the connection broke.
+  if (state == nullptr || std::string_view{state}.starts_with("57P"))
+    connection_.lose(first_line(PQresultErrorMessage(result)));
+  if (!failure_) {
+    const char* primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    // Not the detail: it would show keys and tokens.
+    failure_ = Failed{
+        state,
+        {base::Errc::refused, fmt::format("PostgreSQL says: {} ({})", first_line(primary), state)}};
+  }
+}
+
+void Pipeline::read_answers() {
+  for (Step& step : steps_) {
+    bool is_done = false;
+    while (const Result result{connection_.next_result()}) {
+      check(result.get());
+      const ExecStatusType status = PQresultStatus(result.get());
+      is_done = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+      if (is_done && step.then && !failure_) step.then(Rows{result.get()});
+    }
+    if (PQstatus(connection_.handle_) != CONNECTION_OK)
+      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+    if (!is_done && !step.prepares.empty()) connection_.prepared_.erase(step.prepares);
+  }
+  const Result sync{connection_.next_result()};
+  if (!sync || PQresultStatus(sync.get()) != PGRES_PIPELINE_SYNC ||
+      PQexitPipelineMode(connection_.handle_) == 0)
+    connection_.lose("the pipeline is out of step");
+}
+
+}  // namespace semel::store::postgres

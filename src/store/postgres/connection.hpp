@@ -1,0 +1,148 @@
+// libpq with owners: a connection, pipelines of statements, the rows they give.
+//
+// Inside this module a failure is thrown as `Failed`; the store's and the reader's calls turn it into a Fault.
+#pragma once
+
+#include "store/failed.hpp"
+#include "store/postgres/parameters.hpp"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct pg_conn;
+struct pg_result;
+
+namespace semel::store::postgres {
+
+/// With PostgreSQL's SQLSTATE; empty where the connection is at fault.
+class Failed final : public store::Failed {
+ public:
+  Failed(std::string state, base::Fault fault)
+      : store::Failed(std::move(fault)), state_(std::move(state)) {}
+
+  const std::string& state() const { return state_; }
+
+  /// Somebody else's transaction was in the way (a unique index, a deadlock, a lock held too long): done over, it decides
+  /// by what that one left.
+  bool was_in_the_way() const;
+
+ private:
+  std::string state_;
+};
+
+/// What a statement gave. Valid while its pipeline's call-back runs.
+class Rows {
+ public:
+  explicit Rows(const pg_result* result) : result_(result) {}
+
+  int size() const;
+  bool is_null(int row, int column) const;
+  /// Of smallint, integer or bigint.
+  std::int64_t integer(int row, int column) const;
+  std::string_view view(int row, int column) const;
+
+  std::string text(int row, int column) const { return std::string{view(row, column)}; }
+
+  bool flag(int row, int column) const { return integer(row, column) != 0; }
+
+  TimePoint time(int row, int column) const { return from_ns(integer(row, column)); }
+
+  std::optional<std::int64_t> optional_integer(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional{integer(row, column)};
+  }
+
+  std::optional<std::string> optional_text(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional{text(row, column)};
+  }
+
+  std::optional<TimePoint> optional_time(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional{time(row, column)};
+  }
+
+  /// Rows an INSERT, UPDATE or DELETE changed.
+  std::int64_t changed() const;
+
+ private:
+  const pg_result* result_;
+};
+
+struct ConnectionOptions {
+  std::string url;
+  /// From the last sign of life to giving up. A server that does not answer is a server that is lost.
+  std::chrono::milliseconds patience{30'000};
+  std::chrono::milliseconds lock_timeout{10'000};
+  bool read_only = false;
+};
+
+/// One connection, used by one thread at a time. Once it is lost it stays so.
+class Connection {
+ public:
+  /// Throws `Failed`.
+  explicit Connection(const ConnectionOptions& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Runs SQL that gives nothing and is not worth a prepared statement; several statements are fine.
+  void run(const std::string& sql);
+
+  bool is_lost() const { return lost_; }
+
+  bool in_transaction() const;
+
+ private:
+  friend class Pipeline;
+
+  pg_result* next_result();
+  [[noreturn]] void lose(const std::string& why);
+  void wait(bool for_writing);
+
+  pg_conn* handle_ = nullptr;
+  std::chrono::milliseconds patience_;
+  bool lost_ = false;
+  bool warned_ = false;                                       ///< since the last pipeline began
+  std::map<std::string, std::string, std::less<>> prepared_;  ///< names by text
+  int statements_ = 0;                                        ///< that were ever prepared
+};
+
+/// Statements that are sent together and answered together: one round trip.
+class Pipeline {
+ public:
+  using Then = std::function<void(const Rows&)>;
+
+  explicit Pipeline(Connection& connection) : connection_(connection) {}
+
+  /// `sql` is prepared when it is first met.
+  void add(std::string_view sql, const Parameters& parameters = {}, Then then = {});
+
+  /// COMMIT, as the last statement.
+  void add_commit();
+
+  /// Sends what was added and hears the answers, in order. Where a statement fails those behind it do not happen and
+  /// `Failed` says why. `Errc::unavailable` where a COMMIT was sent and nobody knows what came of it.
+  void run();
+
+ private:
+  struct Step {
+    std::string prepares;  ///< text whose prepared statement this makes; empty: it executes one
+    Then then;
+  };
+
+  void send_prepare(std::string_view sql, const std::string& name);
+  void read_answers();
+  void check(const pg_result* result);
+
+  Connection& connection_;
+  std::vector<Step> steps_;
+  std::optional<Failed> failure_;
+  bool has_begun_ = false;
+  bool commits_ = false;
+};
+
+}  // namespace semel::store::postgres

@@ -1,0 +1,408 @@
+#include "store/postgres/postgres_store.hpp"
+
+#include "store/answering.hpp"
+#include "store/postgres/connection.hpp"
+#include "store/postgres/held.hpp"
+#include "store/postgres/loading.hpp"
+#include "store/postgres/postgres_reader.hpp"
+#include "store/postgres/schema.hpp"
+#include "store/postgres/upkeep.hpp"
+#include "store/postgres/writing.hpp"
+#include "store/transacting.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace semel::store {
+
+using postgres::Connection;
+using postgres::Held;
+using postgres::Pipeline;
+using postgres::Rows;
+using postgres::Wants;
+
+namespace {
+
+constexpr int attempts_max = 20;
+/// A tree of runs is read level by level; this many levels are a mistake.
+constexpr int rounds_max = 200;
+
+constexpr const char* begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED";
+constexpr const char* begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// Whoever takes over updates this row, and so waits for us or is seen by us. (A plain look would let us commit after.)
+constexpr const char* assert_epoch =
+    "SELECT epoch FROM semel.partition WHERE partition = 0 FOR SHARE";
+constexpr const char* read_epoch = "SELECT epoch FROM semel.partition WHERE partition = 0";
+/// "semel" and "store", as numbers nobody else is likely to use.
+constexpr const char* take_store = "SELECT pg_advisory_lock(1936027240, 1937010543)";
+
+/// Commands about the store as a whole see what the ones before them wrote, so those are sent first.
+bool looks_at_all(const Command& command) {
+  return std::visit(
+      [](const auto& each) {
+        using Each = std::decay_t<decltype(each)>;
+        return std::is_same_v<Each, OpenNode> || std::is_same_v<Each, ReserveKeys> ||
+               std::is_same_v<Each, NodeWell> || std::is_same_v<Each, Sweep> ||
+               std::is_same_v<Each, FindDue> || std::is_same_v<Each, FindWork>;
+      },
+      command);
+}
+
+/// Workspaces have to be made first, outside of the batch.
+struct NewWorkspaces : Internal {
+  explicit NewWorkspaces(std::set<std::string> unnamed) : names(std::move(unnamed)) {}
+
+  std::set<std::string> names;
+};
+
+/// Code of somebody else's, on rows in memory: what it did is undone by forgetting it.
+class Units final : public UnitHost {
+ public:
+  Units(Held& held, std::function<Answer(const Command&)> execute)
+      : held_(held), execute_(std::move(execute)) {}
+
+  void begin() override {
+    mark_ = held_.mark();
+    is_missing_ = false;
+  }
+
+  /// The code may have caught what told it that something was missing.
+  void keep() override {
+    if (is_missing_) throw postgres::Missing{};
+  }
+
+  void undo(bool) override {
+    keep();
+    held_.undo_to(mark_);
+  }
+
+  void run(std::string_view, std::span<const sql::Value>,
+           const std::function<void(const sql::Row&)>&) override {
+    throw sql::SqlError("SQL_ERROR",
+                        "SQL of the program's own in the engine's transactions is not supported on "
+                        "PostgreSQL yet");
+  }
+
+  void run_own(std::string_view sql, std::span<const sql::Value> parameters,
+               const std::function<void(const sql::Row&)>& each) override {
+    run(sql, parameters, each);
+  }
+
+  Answer execute(const Command& command) override {
+    try {
+      return execute_(command);
+    } catch (const postgres::Missing&) {
+      is_missing_ = true;
+      throw;
+    }
+  }
+
+  RunKey new_run_key() override { return held_.draw(postgres::Number::run); }
+
+ private:
+  Held& held_;
+  std::function<Answer(const Command&)> execute_;
+  Held::Mark mark_;
+  bool is_missing_ = false;
+};
+
+}  // namespace
+
+struct PostgresStore::Impl {
+  explicit Impl(const PostgresOptions& with)
+      : options(with),
+        connection(
+            {.url = with.url, .patience = with.patience, .lock_timeout = with.lock_timeout}) {
+    if (options.alone) take();
+    postgres::migrate(connection);
+    Pipeline look{connection};
+    look.add(read_epoch, {}, [this](const Rows& rows) { epoch = rows.integer(0, 0); });
+    look.run();
+  }
+
+  /// The last owner's backend may be about to notice that nobody listens any more.
+  void take() {
+    try {
+      connection.run(take_store);
+    } catch (const postgres::Failed& failed) {
+      if (!failed.was_in_the_way()) throw;
+      throw postgres::Failed{
+          "", {base::Errc::refused, "another process has this PostgreSQL store open"}};
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------- workspaces
+
+  void make_workspaces(const std::set<std::string>& made, const std::set<std::string>& asked) {
+    postgres::Columns new_names{"b"};
+    postgres::Columns names{"b"};
+    for (const std::string& name : made) new_names.add(name);
+    for (const std::string& name : asked) names.add(name);
+    Pipeline pipeline{connection};
+    if (!made.empty()) {
+      pipeline.add(
+          "INSERT INTO semel.workspace (name) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING",
+          new_names.parameters());
+    }
+    pipeline.add("SELECT name, workspace FROM semel.workspace WHERE name = ANY($1::bytea[])",
+                 names.parameters(), [this](const Rows& rows) {
+                   for (int i = 0; i < rows.size(); ++i)
+                     known.note_workspace(rows.text(i, 0), rows.integer(i, 1));
+                 });
+    pipeline.run();
+  }
+
+  void find_workspaces(std::span<const Command> batch) {
+    std::set<std::string> made;
+    std::set<std::string> asked;
+    for (const Command& command : batch) {
+      const auto [name, is_made] = postgres::workspace_of(command);
+      if (name == nullptr || known.workspace(*name)) continue;
+      asked.insert(*name);
+      if (is_made) made.insert(*name);
+    }
+    if (!asked.empty()) make_workspaces(made, asked);
+  }
+
+  // ---------------------------------------------------------------------------------------------- deciding
+
+  Answer answer(Held& held, const Command& command) {
+    return std::visit(
+        [&](const auto& each) -> Answer {
+          using Each = std::decay_t<decltype(each)>;
+          if constexpr (requires { store::answer(held.tables, each); }) {
+            return store::answer(held.tables, each);
+          } else if constexpr (std::is_same_v<Each, Transact>) {
+            Units units{held, [&](const Command& inner) { return answer(held, inner); }};
+            return transact(held.tables, units, each);
+          } else {
+            throw sql::SqlError("SQL_ERROR", "not a command for a transaction of the program's");
+          }
+        },
+        command);
+  }
+
+  /// Applies the rules to what was read; none: something was missing, and `held.more` says what.
+  std::optional<std::vector<Answer>> decide(Held& held, std::span<const Command> segment) {
+    const RuleCounters before = counters;
+    std::vector<Answer> answers;
+    bool is_missing = false;
+    for (const Command& command : segment) {
+      const Held::Mark mark = held.mark();
+      try {
+        answers.push_back(answer(held, command));
+      } catch (const postgres::Missing&) {
+        held.undo_to(mark);
+        is_missing = true;  // the others may say what they miss, too
+      }
+    }
+    if (!is_missing && !held.is_short_of_numbers()) return answers;
+    static_cast<RuleCounters&>(counters) = before;
+    return std::nullopt;
+  }
+
+  /// Commands that are about single rows, one behind the other.
+  struct Segment {
+    std::span<const Command> commands;
+    Wants wants;
+  };
+
+  /// One try at the batch.
+  struct Attempt {
+    bool is_writing = false;
+    bool takes_over = false;  ///< then it is not held to the epoch it knows
+    bool has_begun = false;
+    std::int64_t epoch = 0;
+    std::vector<Answer> answers;
+  };
+
+  void add_begin(Pipeline& pipeline, Attempt& attempt) {
+    if (attempt.has_begun) return;
+    attempt.has_begun = true;
+    pipeline.add(attempt.is_writing ? begin_writing : begin_reading);
+    if (!attempt.is_writing || attempt.takes_over) return;
+    pipeline.add(assert_epoch, {},
+                 [&attempt](const Rows& rows) { attempt.epoch = rows.integer(0, 0); });
+  }
+
+  void check_epoch(const Attempt& attempt) {
+    if (!attempt.is_writing || attempt.takes_over || attempt.epoch == epoch) return;
+    ++counters.fenced;
+    connection.run("ROLLBACK");
+    throw postgres::Failed{
+        "", {base::Errc::refused, "another process has taken this PostgreSQL store over"}};
+  }
+
+  std::unique_ptr<Held> execute(Segment& segment, Attempt& attempt) {
+    for (int round = 0; round < rounds_max; ++round) {
+      auto held = std::make_unique<Held>(segment.wants, known, shapes, counters);
+      Pipeline pipeline{connection};
+      add_begin(pipeline, attempt);
+      postgres::add_loading(pipeline, *held, attempt.is_writing);
+      pipeline.run();
+      check_epoch(attempt);
+      ++counters.rounds;
+      postgres::finish_loading(*held);
+      // Also where a run was met that is not locked: then nothing is decided yet.
+      const bool is_complete = held->more.runs.empty();
+      auto answers = is_complete ? decide(*held, segment.commands) : std::nullopt;
+      if (answers) {
+        std::ranges::move(*answers, std::back_inserter(attempt.answers));
+        return held;
+      }
+      if (!held->more.workspaces.empty()) throw NewWorkspaces{held->more.workspaces};
+      segment.wants.add(held->more);
+    }
+    throw postgres::Failed{"", {base::Errc::refused, "a batch that needs ever more rows"}};
+  }
+
+  Answer look_at_all(const Command& command, Attempt& attempt) {
+    return std::visit(
+        [&](const auto& each) -> Answer {
+          using Each = std::decay_t<decltype(each)>;
+          if constexpr (std::is_same_v<Each, OpenNode>) {
+            return postgres::open_node(connection, each, attempt.epoch);
+          } else if constexpr (std::is_same_v<Each, ReserveKeys>) {
+            return postgres::reserve_keys(connection, each);
+          } else if constexpr (std::is_same_v<Each, NodeWell>) {
+            return postgres::node_well(connection, each);
+          } else if constexpr (std::is_same_v<Each, Sweep>) {
+            return postgres::sweep(connection, each);
+          } else if constexpr (std::is_same_v<Each, FindDue>) {
+            return postgres::find_due(connection, each);
+          } else if constexpr (std::is_same_v<Each, FindWork>) {
+            return postgres::find_work(connection, each);
+          } else {
+            throw_corrupt("not a command about the store as a whole");
+          }
+        },
+        command);
+  }
+
+  std::vector<Answer> try_batch(std::span<const Command> batch, std::vector<Segment>& segments,
+                                bool is_writing) {
+    Attempt attempt{.is_writing = is_writing,
+                    .takes_over = std::ranges::any_of(batch, [](const Command& each) {
+                      return std::holds_alternative<OpenNode>(each);
+                    })};
+    std::size_t next = 0;
+    std::unique_ptr<Held> held;
+    for (Segment& segment : segments) {
+      if (!segment.commands.empty()) held = execute(segment, attempt);
+      next += segment.commands.size();
+      if (next == batch.size()) break;
+      Pipeline pipeline{connection};
+      add_begin(pipeline, attempt);
+      if (held) postgres::add_writing(pipeline, *held);
+      pipeline.run();
+      check_epoch(attempt);
+      held.reset();
+      attempt.answers.push_back(look_at_all(batch[next++], attempt));
+    }
+    if (!attempt.has_begun) return {};  // an empty batch
+    Pipeline last{connection};
+    if (held) postgres::add_writing(last, *held);
+    last.add_commit();
+    last.run();
+    if (attempt.takes_over) epoch = attempt.epoch;
+    return std::move(attempt.answers);
+  }
+
+  /// Between commands about the store as a whole; the last may be empty.
+  std::vector<Segment> segments_of(std::span<const Command> batch) const {
+    std::vector<Segment> segments;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i <= batch.size(); ++i) {
+      if (i < batch.size() && !looks_at_all(batch[i])) continue;
+      Segment segment{.commands = batch.subspan(begin, i - begin), .wants = {}};
+      for (const Command& command : segment.commands)
+        postgres::foresee(command, known, segment.wants);
+      segments.push_back(std::move(segment));
+      begin = i + 1;
+    }
+    return segments;
+  }
+
+  void roll_back() {
+    if (!connection.is_lost() && connection.in_transaction()) connection.run("ROLLBACK");
+  }
+
+  std::vector<Answer> execute(std::span<const Command> batch) {
+    ++counters.batches;
+    find_workspaces(batch);
+    const bool is_writing = std::ranges::any_of(batch, writes);
+    // Kept over attempts: what was missing once is read, and locked in order, from the start.
+    std::vector<Segment> segments = segments_of(batch);
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+      const RuleCounters before = counters;
+      try {
+        auto answers = try_batch(batch, segments, is_writing);
+        if (is_writing) ++counters.commits;
+        return answers;
+      } catch (const postgres::Failed& failed) {
+        if (!failed.was_in_the_way()) throw;
+        ++counters.batches_redone;
+      } catch (const NewWorkspaces& unnamed) {
+        roll_back();
+        make_workspaces(unnamed.names, unnamed.names);
+      }
+      roll_back();
+      static_cast<RuleCounters&>(counters) = before;
+    }
+    throw postgres::Failed{
+        "", {base::Errc::conflict, "other transactions were in the way again and again"}};
+  }
+
+  PostgresOptions options;
+  PostgresCounters counters;
+  postgres::Known known;
+  base::ShapeChecker shapes;
+  std::int64_t epoch = 0;
+  std::string broken;  ///< why every call is refused; empty: all is well
+  Connection connection;
+};
+
+PostgresStore::PostgresStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+PostgresStore::~PostgresStore() = default;
+
+base::Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const PostgresOptions& options) {
+  try {
+    return std::unique_ptr<PostgresStore>{new PostgresStore{std::make_unique<Impl>(options)}};
+  } catch (const Failed& failed) {
+    return failed.fault();
+  }
+}
+
+base::Result<std::vector<Answer>> PostgresStore::execute(std::span<const Command> batch) {
+  if (!impl_->broken.empty()) {
+    return base::Fault{base::Errc::refused,
+                       "the store failed and must be opened again: " + impl_->broken};
+  }
+  try {
+    return impl_->execute(batch);
+  } catch (const Failed& failed) {
+    base::Fault fault = failed.fault();
+    try {
+      impl_->roll_back();
+    } catch (const Failed&) {
+      // The connection is gone, and the transaction with it.
+    }
+    if (impl_->connection.is_lost()) impl_->broken = fault.message;
+    return fault;
+  }
+}
+
+base::Result<std::unique_ptr<Reader>> PostgresStore::reader() const {
+  try {
+    return postgres::make_reader(
+        {.url = impl_->options.url, .patience = impl_->options.patience, .read_only = true});
+  } catch (const Failed& failed) {
+    return failed.fault();
+  }
+}
+
+const PostgresCounters& PostgresStore::counters() const { return impl_->counters; }
+
+}  // namespace semel::store

@@ -1,0 +1,151 @@
+#include "store/postgres/upkeep.hpp"
+
+namespace semel::store::postgres {
+
+namespace {
+
+constexpr const char* take_partition =
+    "UPDATE semel.partition SET epoch = epoch + 1 WHERE partition = 0 RETURNING epoch";
+constexpr const char* read_node = "SELECT open, well, crashes FROM semel.node WHERE node = 1";
+constexpr const char* open_node_row =
+    "INSERT INTO semel.node (node, opened_at, open, well, crashes)"
+    " VALUES (1, $1::bigint, 1, 0, $2::bigint) ON CONFLICT (node) DO UPDATE"
+    " SET opened_at = excluded.opened_at, open = 1, well = 0, crashes = excluded.crashes";
+constexpr const char* well_node_row =
+    "UPDATE semel.node SET well = 1, crashes = 0, open = open * $1::bigint WHERE node = 1";
+constexpr const char* take_keys =
+    "UPDATE semel.counter SET next = next + $1::bigint WHERE name = 'run'"
+    " RETURNING next - $1::bigint";
+
+constexpr const char* timers_due =
+    "SELECT t.due, t.run, t.kind, t.op FROM semel.timer t JOIN semel.run r ON r.run = t.run"
+    " WHERE r.status < 3 ORDER BY t.due, t.run, t.kind, t.op LIMIT $1::bigint";
+constexpr const char* runs_with_work =
+    "SELECT run FROM semel.run WHERE status = 1 AND status < 3 AND run > $1::bigint"
+    " UNION SELECT i.run FROM semel.inbox i JOIN semel.run r ON r.run = i.run"
+    " WHERE i.run > $1::bigint AND r.status < 3"
+    " UNION SELECT p.run FROM semel.payload p JOIN semel.run r ON r.run = p.run"
+    " WHERE p.run > $1::bigint AND r.status < 3"
+    " ORDER BY 1 LIMIT $2::bigint";
+
+// What another node has in hand is left for the next sweep.
+constexpr const char* forget_keys =
+    "UPDATE semel.run SET holds_key = 0, key_until = NULL WHERE run IN (SELECT run FROM semel.run"
+    " WHERE key_until <= $1::bigint ORDER BY key_until, run LIMIT $2::bigint"
+    " FOR UPDATE SKIP LOCKED)";
+constexpr const char* remove_runs =
+    "WITH gone AS (DELETE FROM semel.run WHERE run IN (SELECT run FROM semel.run"
+    " WHERE keep_until <= $1::bigint ORDER BY keep_until, run LIMIT $2::bigint"
+    " FOR UPDATE SKIP LOCKED) RETURNING run),"
+    " attributes AS (DELETE FROM semel.attribute WHERE run IN (SELECT run FROM gone)),"
+    " hooks AS (DELETE FROM semel.hook WHERE run IN (SELECT run FROM gone)),"
+    " payloads AS (DELETE FROM semel.payload WHERE run IN (SELECT run FROM gone))"
+    " INSERT INTO semel.garbage (run) SELECT run FROM gone";
+constexpr const char* forget_resumes =
+    "DELETE FROM semel.resume WHERE (workspace, token, resume_id) IN (SELECT workspace, token,"
+    " resume_id FROM semel.resume WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint"
+    " FOR UPDATE SKIP LOCKED)";
+constexpr const char* forget_reservations =
+    "DELETE FROM semel.reservation WHERE digest IN (SELECT digest FROM semel.reservation"
+    " WHERE sweep_at <= $1::bigint ORDER BY sweep_at, fence LIMIT $2::bigint"
+    " FOR UPDATE SKIP LOCKED)";
+constexpr const char* remove_entries =
+    "DELETE FROM semel.journal WHERE (run, seq) IN (SELECT j.run, j.seq FROM semel.garbage g"
+    " JOIN semel.journal j ON j.run = g.run ORDER BY j.run, j.seq LIMIT $1::bigint)";
+constexpr const char* forget_garbage =
+    "DELETE FROM semel.garbage WHERE run IN (SELECT run FROM semel.garbage ORDER BY run"
+    " LIMIT $1::bigint) AND NOT EXISTS (SELECT 1 FROM semel.journal j WHERE j.run = garbage.run)";
+
+std::int64_t changed_by(Connection& connection, const char* sql, const Parameters& parameters) {
+  std::int64_t changed = 0;
+  Pipeline pipeline{connection};
+  pipeline.add(sql, parameters, [&](const Rows& rows) { changed = rows.changed(); });
+  pipeline.run();
+  return changed;
+}
+
+}  // namespace
+
+NodeOpened open_node(Connection& connection, const OpenNode& command, std::int64_t& epoch) {
+  NodeOpened answer;
+  Pipeline look{connection};
+  look.add(take_partition, {}, [&](const Rows& rows) { epoch = rows.integer(0, 0); });
+  look.add(read_node, {}, [&](const Rows& rows) {
+    if (rows.size() == 0) return;
+    const bool left_open = rows.flag(0, 0);
+    const bool got_well = rows.flag(0, 1);
+    answer.clean = !left_open;
+    if (left_open && !got_well) answer.crashes = static_cast<std::int32_t>(rows.integer(0, 2)) + 1;
+  });
+  look.run();
+  Pipeline write{connection};
+  write.add(open_node_row, Parameters::of(command.now, answer.crashes));
+  write.add(take_keys, Parameters::of(command.keys_count),
+            [&](const Rows& rows) { answer.first_key = rows.integer(0, 0); });
+  write.run();
+  return answer;
+}
+
+KeysReserved reserve_keys(Connection& connection, const ReserveKeys& command) {
+  KeysReserved answer;
+  Pipeline pipeline{connection};
+  pipeline.add(take_keys, Parameters::of(command.keys_count),
+               [&](const Rows& rows) { answer.first_key = rows.integer(0, 0); });
+  pipeline.run();
+  return answer;
+}
+
+Done node_well(Connection& connection, const NodeWell& command) {
+  changed_by(connection, well_node_row, Parameters::of(command.closed ? 0 : 1));
+  return {};
+}
+
+TimersDue find_due(Connection& connection, const FindDue& command) {
+  TimersDue found;
+  Pipeline pipeline{connection};
+  // One more than asked for: that one, or the first that is not due yet, says when to ask again.
+  pipeline.add(timers_due, Parameters::of(command.limit + 1), [&](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) {
+      Timer timer{.run = rows.integer(i, 1),
+                  .kind = static_cast<TimerKind>(rows.integer(i, 2)),
+                  .op = rows.text(i, 3),
+                  .due = rows.time(i, 0)};
+      if (timer.due > command.now || std::ssize(found.timers) == command.limit) {
+        found.next = timer.due;
+        return;
+      }
+      found.timers.push_back(std::move(timer));
+    }
+  });
+  pipeline.run();
+  return found;
+}
+
+RunsFound find_work(Connection& connection, const FindWork& command) {
+  RunsFound found;
+  Pipeline pipeline{connection};
+  pipeline.add(runs_with_work, Parameters::of(command.after, command.limit), [&](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) found.runs.push_back(rows.integer(i, 0));
+  });
+  pipeline.run();
+  return found;
+}
+
+Swept sweep(Connection& connection, const Sweep& command) {
+  Swept answer;
+  std::int64_t left = command.limit;
+  const auto take = [&](std::int64_t& count, const char* sql) {
+    count = changed_by(connection, sql, Parameters::of(command.now, left));
+    left -= count;
+  };
+  take(answer.keys, forget_keys);
+  take(answer.runs, remove_runs);
+  take(answer.resume_ids, forget_resumes);
+  take(answer.reservations, forget_reservations);
+  answer.entries = changed_by(connection, remove_entries, Parameters::of(left));
+  changed_by(connection, forget_garbage, Parameters::of(command.limit));
+  answer.more = answer.entries == left;
+  return answer;
+}
+
+}  // namespace semel::store::postgres

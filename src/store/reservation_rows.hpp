@@ -1,0 +1,35 @@
+// A reservation as rows know it.
+#pragma once
+
+#include "store/reservation_rules.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace semel::store {
+
+/// What a reservation is found by, once its workspace has a number.
+struct ReservationPlace {
+  std::int64_t workspace = 0;
+  const ReservationId& id;
+  std::string digest;
+
+  ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation);
+};
+
+struct ReservationRow {
+  Fence fence = 0;
+  ReservationState state = ReservationState::in_progress;
+  OnAbandoned on_abandoned = OnAbandoned::run;
+  TimePoint lease_until{};
+  TimePoint expires_at{};
+  std::string fingerprint;
+  std::string owner;
+  std::string answer;
+
+  HeldReservation held() const {
+    return {state, on_abandoned, lease_until, expires_at, fingerprint, owner};
+  }
+};
+
+}  // namespace semel::store
