@@ -75,13 +75,11 @@ bool Rows::is_null(int row, int column) const { return PQgetisnull(result_, row,
 std::int64_t Rows::integer(int row, int column) const {
   const std::string_view bytes = view(row, column);
   SEMEL_ASSERT(bytes.size() == 2 || bytes.size() == 4 || bytes.size() == 8);
-  // The first byte has the sign.
-  std::int64_t value = static_cast<signed char>(bytes[0]);
-  for (const char byte : bytes.substr(1)) {
-    value = static_cast<std::int64_t>((static_cast<std::uint64_t>(value) << 8U) |
-                                      static_cast<unsigned char>(byte));
-  }
-  return value;
+  // Shorter ones take their sign along.
+  const bool is_negative = (static_cast<unsigned char>(bytes[0]) & 0x80U) != 0;
+  std::uint64_t bits = is_negative ? ~std::uint64_t{0} : 0;
+  for (const char byte : bytes) bits = bits << 8U | static_cast<unsigned char>(byte);
+  return static_cast<std::int64_t>(bits);
 }
 
 std::string_view Rows::view(int row, int column) const {

@@ -94,6 +94,9 @@ class Connection {
 
   bool is_lost() const { return lost_; }
 
+  /// It is not to be used again.
+  void give_up() { lost_ = true; }
+
   bool in_transaction() const;
 
  private:

@@ -325,7 +325,12 @@ struct PostgresStore::Impl {
   }
 
   void roll_back() {
-    if (!connection.is_lost() && connection.in_transaction()) connection.run("ROLLBACK");
+    if (connection.is_lost() || !connection.in_transaction()) return;
+    try {
+      connection.run("ROLLBACK");
+    } catch (const Failed&) {
+      connection.give_up();  // and the transaction goes with it
+    }
   }
 
   std::vector<Answer> execute(std::span<const Command> batch) {
@@ -384,11 +389,7 @@ base::Result<std::vector<Answer>> PostgresStore::execute(std::span<const Command
     return impl_->execute(batch);
   } catch (const Failed& failed) {
     base::Fault fault = failed.fault();
-    try {
-      impl_->roll_back();
-    } catch (const Failed&) {
-      // The connection is gone, and the transaction with it.
-    }
+    impl_->roll_back();
     if (impl_->connection.is_lost()) impl_->broken = fault.message;
     return fault;
   }
