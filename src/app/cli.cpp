@@ -122,7 +122,7 @@ void add_verify(CLI::App& program, VerifyOptions& options) {
   add_json(*command, options.json);
   command->footer(
       "Before a new version goes out: ends with 1 where a run would be parked as diverged.\n\n"
-      "Example:\n  your-program verify --store sqlite:shop.db");
+      "Example:\n  semel verify --store sqlite:shop.db");
 }
 
 void add_migrate(CLI::App& program, MigrateOptions& options) {
