@@ -85,9 +85,10 @@ class ShapeWriter {
     } else if constexpr (PlainEnum<T>) {
       return of<std::underlying_type_t<T>>();
     } else if constexpr (DescribedEnum<T>) {
-      std::vector<std::string> names;
-      for (const auto& each : Codec<T>::enumerators) names.push_back(quoted(each.name));
-      return R"({"is":"enum","names":[)" + joined(names) + "]}";
+      std::string names;
+      for (const auto& each : Codec<T>::enumerators)
+        names += (names.empty() ? "" : ",") + quoted(each.name);
+      return R"({"is":"enum","names":[)" + names + "]}";
     } else if constexpr (is_optional<T>) {
       return std::string(R"({"is":"optional","tagged":)") +
              (may_be_null<typename T::value_type> ? "true" : "false") + R"(,"of":)" +

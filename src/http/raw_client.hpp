@@ -34,7 +34,8 @@ struct RawAnswer {
 
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawClient(std::uint16_t port)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -44,8 +45,10 @@ class RawClient {
     // Only so that a server that hangs fails the test instead of hanging it.
     const timeval patience{.tv_sec = 20, .tv_usec = 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      ::close(socket_);
       throw std::runtime_error("cannot connect");
+    }
   }
 
   RawClient(const RawClient&) = delete;

@@ -12,8 +12,6 @@ namespace semel::serve {
 
 namespace {
 
-namespace json = boost::json;
-
 /// The run, with its journal. Throws what it is refused with: missing, or moved on.
 store::RunLoaded load(store::UnitOfWork& unit, const store::FindRun& wanted,
                       std::optional<std::uint64_t> version) {
@@ -91,7 +89,7 @@ http::Response Api::wake(store::UnitOfWork& unit, const store::FindRun& wanted,
 }
 
 void Api::add_steering() {
-  const auto guarded = [](auto effect) -> Effect {
+  const auto guarded = [](const auto& effect) -> Effect {
     return [effect](Unit& unit) {
       try {
         return effect(unit.store);
