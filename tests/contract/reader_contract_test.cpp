@@ -171,8 +171,8 @@ TEST_CASE("hooks are listed newest first, by run and from a place on") {
     }
     const auto tokens = [&](const HookFilter& filter) {
       std::string list;
-      for (const HookRecord& hook : subject.reader().hooks(filter).value())
-        list += hook.token + " ";
+      const auto found = subject.reader().hooks(filter).value();
+      for (const HookRecord& hook : found) list += hook.token + " ";
       return list;
     };
     const auto all = subject.reader().hooks({}).value();
