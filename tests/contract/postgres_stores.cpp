@@ -9,7 +9,7 @@ namespace {
 class PostgresSubject final : public Subject {
  public:
   PostgresSubject() {
-    server_.clear();
+    server_.empty();
     use();
   }
 

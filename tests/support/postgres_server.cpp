@@ -135,6 +135,17 @@ std::string PostgresServer::url_of(int port) {
   return "postgres://semel@127.0.0.1:" + std::to_string(port) + "/postgres";
 }
 
+void PostgresServer::empty() const {
+  run("DO $$ DECLARE name text; BEGIN"
+      " IF to_regclass('semel.schema_version') IS NULL THEN RETURN; END IF;"
+      " FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'semel'"
+      "  AND tablename NOT IN ('schema_version', 'counter', 'partition') LOOP"
+      "  EXECUTE 'DELETE FROM semel.' || name; END LOOP;"
+      " UPDATE semel.counter SET next = 1; UPDATE semel.partition SET epoch = 0;"
+      " FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'semel' LOOP"
+      "  PERFORM setval('semel.' || name, 1, false); END LOOP; END $$");
+}
+
 void PostgresServer::run(const std::string& sql) const {
   PGconn* connection = ::PQconnectdb(url().c_str());
   PGresult* result = ::PQexec(connection, ("SET client_min_messages = warning;" + sql).c_str());

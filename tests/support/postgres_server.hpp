@@ -30,6 +30,9 @@ class PostgresServer {
   /// Forgets all that a store left there.
   void clear() const { run("DROP SCHEMA IF EXISTS semel CASCADE"); }
 
+  /// Forgets what is in the tables of a store and leaves them there: much quicker.
+  void empty() const;
+
   void run(const std::string& sql) const;
 
  private:
