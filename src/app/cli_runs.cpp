@@ -9,7 +9,6 @@
 #include <fmt/ostream.h>
 
 #include <set>
-#include <thread>
 
 namespace semel::app {
 
@@ -20,7 +19,7 @@ namespace json = boost::json;
 constexpr std::size_t value_width = 100;
 constexpr int not_yet = 3;
 constexpr int ended_badly = 4;
-constexpr std::chrono::milliseconds tail_pause{300};
+constexpr const char* tail_pause = "300ms";
 
 struct OneRun {
   Where where;
@@ -228,7 +227,9 @@ int tail(const OneRun& command, Output output) {
       if (!command.where.json) fmt::print(output.out, "{}\n", status);
       return status == "completed" ? 0 : ended_badly;
     }
-    std::this_thread::sleep_for(tail_pause);
+    // The server waits for us, and less long where the run ends meanwhile.
+    static_cast<void>(
+        remote.get("/api/v1/runs/{id}/result", place(command), {{"wait", tail_pause}}));
   }
 }
 
