@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ranges>
 #include <vector>
 
 namespace semel::app {
@@ -60,12 +61,14 @@ complete -o default -F _semel semel
 std::string bash_script(const std::vector<Place>& places) {
   std::string cases;
   // The longest first: what begins with the same word is the more special command.
-  for (auto place = places.rbegin(); place != places.rend(); ++place) {
-    const bool has_two = place->words.find(' ') != std::string::npos;
-    const std::string pattern = place->words.empty() ? "*"
-                                                     : (has_two ? "\"" + place->words + "\""
-                                                                : "\"" + place->words + " \"*");
-    cases += fmt::format("    {}) next=\"{}\" ;;\n", pattern, fmt::join(place->next, " "));
+  for (const auto& [words, next] : std::views::reverse(places)) {
+    std::string pattern = "*";
+    if (words.find(' ') != std::string::npos) {
+      pattern = "\"" + words + "\"";
+    } else if (!words.empty()) {
+      pattern = "\"" + words + " \"*";
+    }
+    cases += fmt::format("    {}) next=\"{}\" ;;\n", pattern, fmt::join(next, " "));
   }
   return fmt::format(bash_frame, cases);
 }
