@@ -441,7 +441,7 @@ class Client {
   ~Client();
 
   template <class Req, class Res>
-  Res call(const Contract<Req, Res>& contract, std::type_identity_t<Req> body,
+  Res call(const Contract<Req, Res>& contract, const std::type_identity_t<Req>& body,
            const CallOptions& options = {}) {
     std::string text;
     if constexpr (!detail::is_nothing<Req>) value::encode_to(text, body);
