@@ -24,6 +24,7 @@ const detail::WorkflowType* Registry::find(std::string_view name) const {
 std::vector<const detail::WorkflowType*> Registry::all() const {
   const std::shared_lock lock(mutex_);
   std::vector<const detail::WorkflowType*> types;
+  types.reserve(types_.size());
   for (const auto& [name, type] : types_) types.push_back(type.get());
   return types;
 }
