@@ -29,8 +29,9 @@ std::optional<std::chrono::nanoseconds> read_duration(std::string_view text) {
   const auto digits =
       static_cast<std::size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
   const auto* unit = std::ranges::find(units, text.substr(digits), &Unit::name);
+  const std::string_view count = text.substr(0, digits);
   std::int64_t number = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + digits, number);
+  const auto [end, wrong] = std::from_chars(count.data(), count.data() + count.size(), number);
   static_cast<void>(end);
   if (digits == 0 || unit == units.end() || wrong != std::errc{}) return std::nullopt;
   if (number > std::chrono::nanoseconds{base::longest} / unit->length) return std::nullopt;
