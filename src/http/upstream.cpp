@@ -128,7 +128,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
   Wire& operator=(const Wire&) = delete;
 
   /// On any thread: whoever was to go on may have dropped it.
-  ~Wire() {
+  ~Wire() {  // NOLINT(bugprone-exception-escape)
     if (!is_over_) loop_->hand_over([loop = loop_, number = number_] { loop->remove(number); });
   }
 
@@ -477,16 +477,17 @@ class SocketUpstream final : public Upstream {
   SocketUpstream(const SocketUpstream&) = delete;
   SocketUpstream& operator=(const SocketUpstream&) = delete;
 
-  ~SocketUpstream() override { stop_loops(); }
+  ~SocketUpstream() override { stop_loops(); }  // NOLINT(bugprone-exception-escape)
 
   const Origin& origin() const override { return origin_; }
 
   void send(UpstreamRequest request, const std::shared_ptr<UpstreamListener>& listener) override {
     const auto& loop = loops_[next_.fetch_add(1, std::memory_order_relaxed) % loops_.size()];
-    const bool is_sent = loop->hand_over([loop, request = std::move(request), listener]() mutable {
-      if (loop->is_stopping()) return listener->failed(UpstreamFault::not_sent);
-      std::make_shared<Wire>(loop, std::move(request), std::move(listener))->begin();
-    });
+    const bool is_sent =
+        loop->hand_over([loop, request = std::move(request), hears = listener]() mutable {
+          if (loop->is_stopping()) return hears->failed(UpstreamFault::not_sent);
+          std::make_shared<Wire>(loop, std::move(request), std::move(hears))->begin();
+        });
     if (!is_sent) listener->failed(UpstreamFault::not_sent);
   }
 
