@@ -28,8 +28,9 @@ std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options) {
                           .retention = base::bounded(core.options().retention)},
       server->core());
   *api = routes;
+  // The server keeps them, also on its way out where they cannot be opened.
+  server->core().attach(routes);
   routes->open();
-  server->core().attach(std::move(routes));
   server->start();
   return server;
 }
