@@ -1,6 +1,7 @@
 #include "serve/action.hpp"
 
 #include "base/assert.hpp"
+#include "http/keyed_answers.hpp"
 #include "http/problem.hpp"
 #include "http/server_core.hpp"
 #include "http/stored_answer.hpp"
@@ -34,13 +35,8 @@ const idempotency::Policy& policy() {
 }
 
 std::vector<std::string_view> key_lines(const http::Request& request) {
-  std::vector<std::string_view> lines;
-  if (request.method != "POST" && request.method != "PUT" && request.method != "PATCH")
-    return lines;
-  for (const http::HeaderView& header : request.headers) {
-    if (http::same_name(header.name, "idempotency-key")) lines.push_back(header.value);
-  }
-  return lines;
+  if (request.method != "POST" && request.method != "PUT" && request.method != "PATCH") return {};
+  return http::lines_of(request, "idempotency-key");
 }
 
 Key key_of(const Asked& asked, std::string key) {
@@ -72,13 +68,6 @@ Response replayed(ReservationState state, std::string_view bytes) {
   }
   answer->headers.push_back({"idempotency-replayed", "true"});
   return *std::move(answer);
-}
-
-Response busy() {
-  Response answer = problem("IDEMPOTENCY_IN_PROGRESS",
-                            "a request with this idempotency key is still being handled");
-  answer.headers.push_back({"retry-after", "1"});
-  return answer;
 }
 
 std::string id_in(const Response& answer) {
@@ -120,10 +109,10 @@ class ActionWork final : public store::Work {
     const auto* there = std::get_if<store::ReservationFound>(&found);
     if (there == nullptr) return std::nullopt;
     const store::ReservationRecord& reservation = there->reservation;
-    if (reservation.fingerprint != key_->fingerprint) {
-      return problem("IDEMPOTENCY_CONFLICT", "this idempotency key was used for another request");
-    }
-    if (reservation.state == ReservationState::in_progress) return busy();
+    if (reservation.fingerprint != key_->fingerprint)
+      return http::answer_to(policy(), idempotency::Found{store::KeyReused{}});
+    if (reservation.state == ReservationState::in_progress)
+      return http::answer_to(policy(), idempotency::Found{store::InProgress{}});
     finished = FinishedAnswer{.state = reservation.state,
                               .bytes = std::make_shared<const std::string>(reservation.answer),
                               .expires_at = reservation.expires_at};

@@ -87,7 +87,7 @@ PostgresServer::PostgresServer() : port_(free_port()) {
   const std::filesystem::path memory = "/dev/shm";
   const auto parent =
       std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
-  std::string name = (parent / "semel-postgres-XXXXXX").string();
+  std::string name = (parent / "semel-postgres-XXXXXX").string();  // mkdtemp fills it in
   REQUIRE(::mkdtemp(name.data()) != nullptr);
   directory_ = name;
   if (const passwd* user = other_user())
