@@ -2,26 +2,17 @@
 
 #include "base/base64.hpp"
 #include "base/utf8.hpp"
+#include "http/duration_text.hpp"
 
 #include <semel/http.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <span>
 
 namespace semel::serve {
 
 namespace {
-
-struct Unit {
-  std::string_view name;
-  std::int64_t millis;
-};
-
-constexpr auto units = std::to_array<Unit>(
-    {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}});
-constexpr std::int64_t millis_max = std::int64_t{86'400'000} * 365 * 100;
 
 /// Digits alone: no sign, no spaces, nothing behind them.
 template <class T>
@@ -57,11 +48,9 @@ std::pair<std::int64_t, std::string> read_cursor(std::string_view cursor) {
 }  // namespace
 
 std::optional<Millis> read_duration(std::string_view text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto count = read_number<std::int64_t>(text.substr(0, digits));
-  const auto* unit = std::ranges::find(units, text.substr(digits), &Unit::name);
-  if (!count || unit == units.end() || *count > millis_max / unit->millis) return std::nullopt;
-  return Millis{*count * unit->millis};
+  const auto duration = http::read_duration(text);
+  if (!duration) return std::nullopt;
+  return std::chrono::duration_cast<Millis>(*duration);
 }
 
 std::string time_text(TimePoint time) {
