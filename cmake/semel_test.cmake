@@ -1,15 +1,16 @@
 # semel_test(<name> SOURCES <file>... [LINK <target>...] [LABELS long|soak] [TIMEOUT <seconds>]
-#            [SEQUENTIAL])
+#            [SEQUENTIAL] [OPTIMISED])
 #
 # Makes a doctest executable and registers it with ctest. A test is labelled
 #   fast  by default: ./test runs it, in a second or two;
 #   long  ./test --ci runs it too;
 #   soak  only ./test --long does, with SEMEL_LONG=1 in its environment.
 # What has one thread only is left out of the build with the thread sanitizer, which could find nothing in it: SEQUENTIAL.
+# What computes for long is compiled as the libraries are, without SEMEL_TEST_FLAGS: OPTIMISED.
 # Under a sanitizer names read "asan.journal_test" and labels "long-asan" (the fast ones stay
 # "fast"), so that CI can run all its builds in one go and the slow tests only where they are cheap.
 function(semel_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SEQUENTIAL" "LABELS;TIMEOUT" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SEQUENTIAL;OPTIMISED" "LABELS;TIMEOUT" "SOURCES;LINK")
   if(NOT PROJECT_IS_TOP_LEVEL OR NOT arg_SOURCES)
     return()
   endif()
@@ -20,7 +21,11 @@ function(semel_test name)
   target_link_libraries(${name} PRIVATE semel_test_main doctest::doctest ${arg_LINK} semel::warnings)
   # Fixtures are included as "tests/simulation/world.hpp".
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  semel_use_pch(${name} semel_test_pch)
+  if(arg_OPTIMISED)
+    semel_use_pch(${name} semel_pch)
+  else()
+    semel_use_pch(${name} semel_test_pch)
+  endif()
   semel_register_test(${name} COMMAND ${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
 endfunction()
 

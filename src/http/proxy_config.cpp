@@ -58,6 +58,7 @@ struct Setting {
   std::vector<std::string> texts() const {
     if (!value.is_array()) refuse("must be a list of texts");
     std::vector<std::string> texts;
+    texts.reserve(value.get_array().size());
     for (std::size_t i = 0; i < value.get_array().size(); ++i) {
       texts.push_back(Setting{pointer + "/" + std::to_string(i), value.get_array()[i]}.text());
     }
