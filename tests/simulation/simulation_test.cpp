@@ -1,5 +1,5 @@
 // Seeds: a few hundred by default, 5,000 in CI, 100,000 by hand. SEMEL_SEED=n replays one, SEMEL_TRACE=1 prints what
-// happens in it, SEMEL_SEEDS=n sets how many there are.
+// happens in it, SEMEL_SEEDS=n sets how many there are, SEMEL_FIRST_SEED=n where they begin (so that processes share them).
 #include "tests/simulation/seeds.hpp"
 #include "tests/simulation/world.hpp"
 
@@ -21,7 +21,7 @@ constexpr int failures_shown = 5;
 
 TEST_CASE("whatever goes wrong, the invariants hold and every run comes to its right end") {
   const auto only = sim::only_seed();
-  const std::uint64_t first = only.value_or(1);
+  const std::uint64_t first = only ? *only : sim::number_from("SEMEL_FIRST_SEED").value_or(1);
   const std::uint64_t count = only ? 1 : sim::number_from("SEMEL_SEEDS").value_or(seeds_by_default);
   sim::FaultCounts faults;
   std::uint64_t commits = 0;
