@@ -1,4 +1,5 @@
-# One precompiled header for libraries and programs and one, with doctest, for tests. Everything
+# One precompiled header for libraries and programs and one, with doctest and semel's own public
+# headers, for tests. Everything
 # reuses them, so everything must be compiled with the same flags; see semel_use_pch. Tests get
 # SEMEL_TEST_FLAGS on top: most of the time of a build is the optimiser's, and tests gain little by it.
 
@@ -31,7 +32,9 @@ endfunction()
 if(SEMEL_PCH)
   semel_add_pch(semel_pch "${PROJECT_SOURCE_DIR}/cmake/pch.hpp")
   if(PROJECT_IS_TOP_LEVEL)
-    semel_add_pch(semel_test_pch "${PROJECT_SOURCE_DIR}/cmake/pch.hpp" <doctest/doctest.h>)
+    semel_add_pch(semel_test_pch "${PROJECT_SOURCE_DIR}/cmake/pch.hpp" <doctest/doctest.h>
+                  "${PROJECT_SOURCE_DIR}/include/semel/semel.hpp")
+    target_include_directories(semel_test_pch PRIVATE "${PROJECT_SOURCE_DIR}/include")
     target_link_libraries(semel_test_pch PRIVATE doctest::doctest)
   endif()
 endif()

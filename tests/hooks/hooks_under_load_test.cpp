@@ -149,6 +149,53 @@ TEST_CASE(
     CHECK_THROWS_AS(engine.hook("token-" + std::to_string(token)), HookNotFoundError);
 }
 
+/// Reads until it is told that this was all.
+Workflow<std::vector<std::string>> long_session(std::string token) {
+  auto messages = hook<std::string>(token);
+  std::vector<std::string> heard;
+  while (true) {
+    std::string message = co_await messages;
+    if (message == "that was all") co_return heard;
+    heard.push_back(std::move(message));
+  }
+}
+
+TEST_CASE("16 threads, 10,000 times resume_or_start: as many runs are active as there are tokens") {
+  constexpr int calls = 10'000;
+  constexpr std::size_t tokens = 100;
+  Engine engine{"memory:"};
+  engine.add("long-session", long_session);
+  engine.start_workers();
+  std::atomic<int> started = 0;
+
+  on_all_threads([&](int thread) {
+    std::mt19937 chance{static_cast<unsigned>(thread)};
+    std::vector<int> sent(tokens);
+    for (int call = 0; call < calls / threads; ++call) {
+      const std::size_t token = chance() % tokens;
+      const std::string message = std::to_string(thread) + "-" + std::to_string(sent[token]++);
+      const auto answer = engine.resume_or_start("token-" + std::to_string(token), message,
+                                                 long_session, "token-" + std::to_string(token));
+      if (answer.started) ++started;
+    }
+  });
+
+  CHECK(started == tokens);
+  std::vector<Run> runs = engine.runs({.limit = 100'000});
+  CHECK(runs.size() == tokens);
+  int heard = 0;
+  for (Run& run : runs) {
+    CHECK(run.status() != RunStatus::completed);
+    const std::string token(run.input().as_array().at(0).as_string());
+    CHECK(engine.hook(token).run_id == run.id());
+    engine.resume(token, std::string("that was all"));
+    Senders senders;
+    for (const auto& message : run.result<std::vector<std::string>>()) senders.hear(message);
+    heard += senders.heard();
+  }
+  CHECK(heard == calls);
+}
+
 // ------------------------------------------------------------------------------------------------ never too early
 
 TEST_CASE("10,000 times a start with a token is followed by its resume: 10,000 succeed") {

@@ -90,4 +90,28 @@ inline Workflow<> careful() {
   if (!slept.ok()) co_await step("clean up", [] {});
 }
 
+/// Everything that can be asked of a hook; the second generation has nothing left to wait for.
+inline Workflow<std::string> talk(std::string token, std::string said) {
+  using namespace std::chrono_literals;
+  auto line = hook<std::string>(token);
+  if (const auto owner = co_await line.conflict()) co_return "owned by another";
+  if (!said.empty()) {
+    const auto silence = co_await line.next(50ms);
+    co_return said + (silence ? *silence : ".");
+  }
+
+  auto made_up = hook<int>();
+  const std::string name = co_await made_up.open();
+  auto public_one = webhook();
+  co_await public_one.open();
+  const std::string first = co_await line;
+  const auto nothing = co_await line.try_next();
+  const auto raced = co_await race(line, made_up);
+  public_one.dispose();
+  const bool closed = co_await made_up.close();
+  co_await continue_as_new(token, first + std::to_string(raced.index()) + (nothing ? "?" : "") +
+                                      (closed && !name.empty() ? "!" : ""));
+  co_return "";
+}
+
 }  // namespace semel::journals
