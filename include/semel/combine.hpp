@@ -655,11 +655,11 @@ class Saga {
   /// Adds the undo of what was just done; a step like any other, begun by `compensate`.
   template <class F, class... A>
   void add(std::string name, F function, A... arguments) {
-    using Call = detail::step_call<F, A...>;
+    using Call = detail::step_call<F, detail::kept_t<A>...>;
     if constexpr (detail::is_task<typename Call::returns>) {
       undo_.push_back(step(
           std::move(name),
-          [function](const StepContext& context, A... bound) mutable -> Task<void> {
+          [function](const StepContext& context, detail::kept_t<A>... bound) mutable -> Task<void> {
             if constexpr (Call::takes_context) {
               co_await std::invoke(function, context, std::move(bound)...);
             } else {
@@ -670,7 +670,7 @@ class Saga {
     } else {
       undo_.push_back(step(
           std::move(name),
-          [function](const StepContext& context, A... bound) mutable -> void {
+          [function](const StepContext& context, detail::kept_t<A>... bound) mutable -> void {
             if constexpr (Call::takes_context) {
               static_cast<void>(std::invoke(function, context, std::move(bound)...));
             } else {

@@ -97,11 +97,6 @@ std::string shape_of() {
   }
 }
 
-template <class T>
-inline constexpr bool is_task = false;
-template <class T>
-inline constexpr bool is_task<Task<T>> = true;
-
 }  // namespace detail
 
 /// Method, path, types and idempotency of an endpoint. `std::monostate` stands for no body. Made by `post` and the like;
@@ -322,7 +317,7 @@ Endpoint make_endpoint(const Contract<Req, Res>& contract, F handler) {
     };
   }
   auto shared = std::make_shared<F>(std::move(handler));
-  if constexpr (is_task<Returned>) {
+  if constexpr (semel::detail::is_task<Returned>) {
     endpoint.run_task = [shared](const void* body, Call& call) {
       return run_handler_task<Req, Res, F>(shared, body_in<Req>(body), call);
     };

@@ -82,23 +82,8 @@ Task<std::string> run_once_async(IdempotencyStore& store, IdempotencyOptions opt
                                  ExecuteTask execute);
 std::string json_fingerprint(std::string_view json, const FingerprintOptions& options);
 
-template <class T>
-struct unwrapped {
-  using type = T;
-};
-
-template <class T>
-struct unwrapped<Task<T>> {
-  using type = T;
-};
-
-template <class T>
-constexpr bool returns_task = false;
-template <class T>
-constexpr bool returns_task<Task<T>> = true;
-
 template <class F>
-using idempotent_result = typename unwrapped<std::invoke_result_t<F&>>::type;
+using idempotent_result = typename unwrap<std::invoke_result_t<F&>>::type;
 
 template <class T>
 concept IdempotentResult = std::is_void_v<T> || value::Serialisable<T>;
@@ -112,10 +97,10 @@ template <class F>
 Task<std::string> execute_async(F& function) {
   using Returns = std::invoke_result_t<F&>;
   using Result = idempotent_result<F>;
-  if constexpr (returns_task<Returns> && std::is_void_v<Result>) {
+  if constexpr (is_task<Returns> && std::is_void_v<Result>) {
     co_await std::invoke(function);
     co_return "null";
-  } else if constexpr (returns_task<Returns>) {
+  } else if constexpr (is_task<Returns>) {
     co_return value::encode(co_await std::invoke(function));
   } else if constexpr (std::is_void_v<Result>) {
     std::invoke(function);

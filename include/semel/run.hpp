@@ -76,28 +76,33 @@ class RunPort {
 /// Throws RunFailedError or RunCancelledError unless it completed.
 void throw_unless_completed(const std::string& id, const RunEnd& end);
 
+[[noreturn]] void throw_no_run();
+
 }  // namespace detail
 
 class Run {
  public:
+  /// Stands for none, until one is assigned: whatever is asked of it throws RunNotFoundError.
+  Run() = default;
+
   /// For the engine.
   Run(std::shared_ptr<detail::RunPort> port, std::string id)
       : port_(std::move(port)), id_(std::move(id)) {}
 
   const std::string& id() const { return id_; }
 
-  RunStatus status() const { return port_->look(id_).status; }
+  RunStatus status() const { return port().look(id_).status; }
 
   /// Blocks until the run is over. RunFailedError or RunCancelledError if it did not complete.
   template <class T>
   T result() const {
-    return decode<T>(port_->wait(id_, std::nullopt));
+    return decode<T>(port().wait(id_, std::nullopt));
   }
 
   /// As `result()`, but throws Error "TIMEOUT" after `limit`.
   template <class T>
   T result(Millis limit) const {
-    return decode<T>(port_->wait(id_, limit));
+    return decode<T>(port().wait(id_, limit));
   }
 
   /// Resumes on the engine's loop: what follows `co_await` must not block.
@@ -107,42 +112,42 @@ class Run {
   }
 
   /// The arguments, as a JSON array.
-  Json input() const { return value::from_text(port_->look(id_).input); }
+  Json input() const { return value::from_text(port().look(id_).input); }
 
   /// The position of its last journal entry; grows by one with every change.
-  std::uint64_t version() const { return port_->look(id_).version; }
+  std::uint64_t version() const { return port().look(id_).version; }
 
-  std::vector<Entry> journal() const { return port_->journal(id_); }
+  std::vector<Entry> journal() const { return port().journal(id_); }
 
-  std::map<std::string, std::string> attributes() const { return port_->look(id_).attributes; }
+  std::map<std::string, std::string> attributes() const { return port().look(id_).attributes; }
 
   /// What `emit` appended to `stream`, from position `from` on.
   template <class T>
   std::vector<T> stream(const std::string& stream, std::uint64_t from = 0) const {
     std::vector<T> values;
-    for (const std::string& json : port_->stream(id_, stream, from)) {
+    for (const std::string& json : port().stream(id_, stream, from)) {
       values.push_back(value::decode<T>(json, value::Mode::journal));
     }
     return values;
   }
 
   /// Why it failed, died, diverged or was cancelled; empty otherwise.
-  std::string error() const { return port_->look(id_).error; }
+  std::string error() const { return port().look(id_).error; }
 
   /// Without grace: when it returns the run is over and its children are, too. With grace: when it returns the run
   /// will be told. Cancelling a cancelled run is fine; another finished one: RunNotActiveError.
-  void cancel(const CancelOptions& options = {}) { port_->cancel(id_, options); }
+  void cancel(const CancelOptions& options = {}) { port().cancel(id_, options); }
 
   /// Runs a failed, dead or diverged run on: the failure that ended it is voided, what was recorded stays.
-  void retry(const RunOptions& options = {}) { port_->retry(id_, options); }
+  void retry(const RunOptions& options = {}) { port().retry(id_, options); }
 
   /// A new run from this one's journal up to and including `seq`; its steps get ids of their own.
   Run fork(std::uint64_t seq, const RunOptions& options = {}) {
-    return Run{port_, port_->fork(id_, seq, options)};
+    return Run{port_, port().fork(id_, seq, options)};
   }
 
   /// Ends its sleeps now; says how many.
-  int wake(const RunOptions& options = {}) { return port_->wake(id_, options); }
+  int wake(const RunOptions& options = {}) { return port().wake(id_, options); }
 
  private:
   /// The handle is a copy: whoever awaits the task may hold it longer than the handle it came from.
@@ -155,7 +160,7 @@ class Run {
 
     Arrived arrived =
         co_await detail::Callback<Arrived>{[self](std::function<void(Arrived)> resume) {
-          self.port_->when_over(
+          self.port().when_over(
               self.id_, [resume](detail::RunEnd end) { resume({std::move(end), nullptr}); },
               [resume](std::exception_ptr error) { resume({{}, std::move(error)}); });
         }};
@@ -171,6 +176,11 @@ class Run {
   T decode(const detail::RunEnd& end) const {
     detail::throw_unless_completed(id_, end);
     if constexpr (!std::is_void_v<T>) return value::decode<T>(end.output, value::Mode::journal);
+  }
+
+  detail::RunPort& port() const {
+    if (!port_) detail::throw_no_run();
+    return *port_;
   }
 
   std::shared_ptr<detail::RunPort> port_;

@@ -47,20 +47,13 @@ struct StepContext {
 
 namespace detail {
 
-template <class T>
-struct unwrap {
-  using type = T;
-};
+template <class A>
+constexpr bool only_points_to_text = std::is_same_v<A, const char*> || std::is_same_v<A, char*> ||
+                                     std::is_same_v<A, std::string_view>;
 
-template <class T>
-struct unwrap<Task<T>> {
-  using type = T;
-};
-
-template <class T>
-constexpr bool is_task = false;
-template <class T>
-constexpr bool is_task<Task<T>> = true;
+/// As what a bound argument is kept: text of which only a pointer was given is copied.
+template <class A>
+using kept_t = std::conditional_t<only_points_to_text<A>, std::string, A>;
 
 template <class F, class... A>
 struct step_call {};
@@ -183,21 +176,22 @@ void check_step(const std::string& name, const StepOptions& options);
 /// Describes a step with options. The function may return a value, nothing, or a Task of either; its result is
 /// journalled as JSON. Throws VALIDATION_ERROR at once for an empty name, no attempts, or retries of an at_most_once step.
 template <class F, class... A>
-  requires requires { typename detail::step_result_t<F, A...>; }
-Op<detail::step_result_t<F, A...>> step(std::string name, StepOptions options, F function,
-                                        A... arguments) {
+  requires requires { typename detail::step_result_t<F, detail::kept_t<A>...>; }
+Op<detail::step_result_t<F, detail::kept_t<A>...>> step(std::string name, StepOptions options,
+                                                        F function, A... arguments) {
   detail::check_step(name, options);
-  auto body =
-      std::make_shared<detail::BodyOf<F, A...>>(std::move(function), std::move(arguments)...);
+  auto body = std::make_shared<detail::BodyOf<F, detail::kept_t<A>...>>(
+      std::move(function), detail::kept_t<A>(std::move(arguments))...);
   const std::uint64_t hash = body->hash();
-  return detail::make_op<detail::StepNode<detail::step_result_t<F, A...>>>(
+  return detail::make_op<detail::StepNode<detail::step_result_t<F, detail::kept_t<A>...>>>(
       detail::StepSpec{std::move(name), options, std::move(body), hash});
 }
 
 /// Describes a step with the default options: 4 attempts, exponential back-off from one second.
 template <class F, class... A>
-  requires requires { typename detail::step_result_t<F, A...>; }
-Op<detail::step_result_t<F, A...>> step(std::string name, F function, A... arguments) {
+  requires requires { typename detail::step_result_t<F, detail::kept_t<A>...>; }
+Op<detail::step_result_t<F, detail::kept_t<A>...>> step(std::string name, F function,
+                                                        A... arguments) {
   return step(std::move(name), StepOptions{}, std::move(function), std::move(arguments)...);
 }
 

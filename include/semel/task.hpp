@@ -15,6 +15,22 @@ class Task;
 
 namespace detail {
 
+template <class T>
+constexpr bool is_task = false;
+template <class T>
+constexpr bool is_task<Task<T>> = true;
+
+/// What awaiting gives, for a Task; anything else is its own.
+template <class T>
+struct unwrap {
+  using type = T;
+};
+
+template <class T>
+struct unwrap<Task<T>> {
+  using type = T;
+};
+
 struct TaskFinal {
   bool await_ready() const noexcept { return false; }
 

@@ -149,6 +149,24 @@ TEST_CASE("a run that is not there is not found, whatever is asked of it") {
   CHECK(code_of([&] { gone.wake(); }) == "RUN_NOT_FOUND");
 }
 
+TEST_CASE("a Run that stands for none says so until it is given one") {
+  testing::Engine engine;
+  engine.add("steady", steady);
+  Run run;
+  Started started;
+
+  CHECK(run.id() == "");
+  CHECK_THROWS_AS(run.status(), RunNotFoundError);
+  CHECK_THROWS_AS(run.result<int>(), RunNotFoundError);
+  CHECK_THROWS_AS(started.run.cancel(), RunNotFoundError);
+
+  started = engine.start(steady, 1);
+  run = started.run;
+  engine.advance(1h);
+
+  CHECK(run.result<int>() == 1);
+}
+
 TEST_CASE("in a test, the result of a run that cannot go on throws instead of hanging") {
   testing::Engine engine;
   engine.add("steady", steady);

@@ -37,6 +37,31 @@ TEST_CASE("a step may be a function, with or without context, and with bound arg
   CHECK(run.result<std::tuple<int, std::string>>() == std::tuple{5, std::string("attempt 1")});
 }
 
+TEST_CASE("literals are text wherever a value is taken") {
+  struct Shop {
+    static std::string join(const std::string& left, std::string right) { return left + right; }
+
+    Workflow<std::string> run() {
+      Saga saga;
+      saga.add("undo", join, "un", "done");
+      co_await saga.compensate();
+      co_await emit("log", "begun");
+      const std::string name = "ab";
+      const std::string joined = co_await step("join", join, "a", std::string_view(name));
+      co_return co_await step(
+          "echo", {.retry = {.attempts = 1}},
+          [](std::string_view text) { return std::string(text); }, joined.c_str());
+    }
+  } shop;
+
+  testing::Engine engine;
+
+  const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
+
+  CHECK(run.result<std::string>() == "aab");
+  CHECK(run.stream<std::string>("log") == std::vector<std::string>{"begun"});
+}
+
 TEST_CASE("a step that returns a Task gives the Task's result") {
   struct Shop {
     Workflow<int> run() {

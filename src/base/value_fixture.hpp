@@ -73,14 +73,14 @@ class Account {
   BOOST_DESCRIBE_CLASS(Account, (), (), (), (balance_))
 };
 
-struct Limits {
+struct Extremes {
   std::optional<int> attempts = 3;
   int seconds = 60;
   Item sample{.sku = "sample", .qty = 7, .price = 2.5};
 
-  bool operator==(const Limits&) const = default;
+  bool operator==(const Extremes&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(Limits, (), (attempts, seconds, sample))
+BOOST_DESCRIBE_STRUCT(Extremes, (), (attempts, seconds, sample))
 
 struct Tree {
   std::vector<Tree> children;
@@ -139,7 +139,7 @@ using shop::Approved;
 using shop::Fork;
 using shop::Item;
 using shop::Leaf;
-using shop::Limits;
+using shop::Extremes;
 using shop::Nothing;
 using shop::Order;
 using shop::Owned;

@@ -296,10 +296,10 @@ TEST_CASE("a text that does not fit leaves the value as it was") {
 TEST_CASE("a struct may grow: journals ignore unknown members and keep initial values") {
   const auto item = value::decode<Item>(R"({"old":[1,{"x":null}],"sku":"a"})", Mode::journal);
   CHECK(item == Item{.sku = "a", .qty = 1, .price = {}});
-  CHECK(value::decode<Limits>("{}", Mode::journal) == Limits{});
-  CHECK(value::decode<Limits>(R"({"sample":{"qty":8}})", Mode::journal).sample ==
+  CHECK(value::decode<Extremes>("{}", Mode::journal) == Extremes{});
+  CHECK(value::decode<Extremes>(R"({"sample":{"qty":8}})", Mode::journal).sample ==
         Item{.sku = "sample", .qty = 8, .price = {}});
-  CHECK(refusal<Limits>("{}") == "/seconds: required");
+  CHECK(refusal<Extremes>("{}") == "/seconds: required");
   CHECK(refusal<Item>(R"({"old":[1,}],"sku":"a"})", Mode::journal) ==
         ": not JSON at byte 10: expected a value");
   CHECK(refusal<Item>(R"({"sku":"a","sku":"b"})", Mode::journal) == "/sku: member repeated");
@@ -313,13 +313,13 @@ TEST_CASE("an optional member may be null or absent") {
 }
 
 TEST_CASE("an empty optional that starts with a value stays empty") {
-  Limits limits;
+  Extremes limits;
   limits.attempts.reset();
 
   check_text(limits,
              R"({"attempts":null,"seconds":60,"sample":{"sku":"sample","qty":7,"price":2.5}})");
   limits.sample.price.reset();
-  CHECK(value::decode<Limits>(value::encode(limits), Mode::boundary) == limits);
+  CHECK(value::decode<Extremes>(value::encode(limits), Mode::boundary) == limits);
 }
 
 TEST_CASE("members are read in any order") {

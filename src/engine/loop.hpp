@@ -254,6 +254,8 @@ class Loop {
 
   std::size_t bodies_in_flight() const { return bodies_.size(); }
 
+  std::size_t deadlines() const { return deadlines_.size(); }
+
   std::size_t frame_bytes() const { return frame_bytes_; }
 
  private:
@@ -355,6 +357,7 @@ class Loop {
   void write_attempt(const RunPtr& run, const std::string& op, std::uint32_t attempt,
                      StepOutcome& outcome);
   void release_left_hooks(const RunPtr& run);
+  void add_deadline(Deadline deadline);
   void expire_bodies();
   std::chrono::nanoseconds backoff(const Retry& retry, std::uint32_t failures);
 
@@ -414,6 +417,7 @@ class Loop {
   std::unordered_map<store::RunKey, std::vector<std::function<void(const RunPtr&)>>> loading_;
   Bodies bodies_;
   std::vector<HeldResult> held_;
+  /// Of bodies, and for a while of some that have come back.
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::unordered_map<store::RunKey, std::vector<Watcher>> watchers_;
   std::map<std::string, std::unordered_set<store::RunKey>> without_worker_;

@@ -114,7 +114,7 @@ void Loop::hand_out(const RunPtr& run, const std::string& op) {
     body.timeout = base::bounded(*spec->options.timeout);
     body.deadline = now_ + *body.timeout;
     job.deadline = body.deadline;
-    deadlines_.push({body.deadline, run->key, name, body.attempt});
+    add_deadline({body.deadline, run->key, name, body.attempt});
   }
   ++run->frame->bodies_in_flight;
   bodies_.add(run->key, std::move(body));
@@ -240,6 +240,21 @@ std::chrono::nanoseconds Loop::backoff(const Retry& retry, std::uint32_t failure
   auto delay = std::min(max, initial * std::pow(retry.factor, failures));
   if (retry.jitter) delay *= 0.5 + 0.5 * base::unit_interval(random_);
   return std::chrono::nanoseconds(static_cast<std::int64_t>(delay.count()));
+}
+
+/// Lets go of deadlines whose bodies have come back whenever these are the most: steps end long before their time.
+void Loop::add_deadline(Deadline deadline) {
+  constexpr std::size_t few = 64;
+  if (deadlines_.size() > 2 * bodies_.size() + few) {
+    decltype(deadlines_) still_awaited;
+    for (; !deadlines_.empty(); deadlines_.pop()) {
+      const Body* body = bodies_.find(deadlines_.top().run, deadlines_.top().op);
+      if (body != nullptr && body->attempt == deadlines_.top().attempt)
+        still_awaited.push(deadlines_.top());
+    }
+    deadlines_ = std::move(still_awaited);
+  }
+  deadlines_.push(std::move(deadline));
 }
 
 /// An attempt that has run out of time fails now; its body is asked to stop and may take as long as it likes.

@@ -17,6 +17,10 @@ Workflow<int> one_step() {
   co_return co_await step("step", [] { return 7; });
 }
 
+Workflow<int> hasty() {
+  co_return co_await step("hasty", {.retry = {.attempts = 1}, .timeout = 1h}, [] { return 7; });
+}
+
 Workflow<> sleeper() { co_await sleep(1h); }
 
 Workflow<int> adder() {
@@ -119,6 +123,28 @@ TEST_CASE("many runs share their commits") {
 
   CHECK(world.commits == 2);
   CHECK(world.status("run-99") == store::Status::completed);
+}
+
+TEST_CASE("deadlines of steps that have ended are not kept, those of others hold") {
+  World world;
+  world.add("hasty", hasty);
+  world.start("hasty", "slow");
+  world.commit_all();
+  const StepJob slow = world.take_job();
+
+  for (int i = 0; i < 1000; ++i) {
+    world.start("hasty", "run-" + std::to_string(i));
+    world.commit_all();
+    world.finish(world.take_job());
+    world.commit_all();
+  }
+  CHECK(world.loop().deadlines() < 200);
+  world.now += 1h;
+  for (int i = 0; i < 3; ++i) world.tick();
+
+  CHECK(world.status("run-999") == store::Status::completed);
+  CHECK(slow.stop.stop_requested());
+  CHECK(world.status("slow") == store::Status::failed);
 }
 
 TEST_CASE("a result that is reported twice counts once") {

@@ -34,6 +34,11 @@ void throw_unless_completed(const std::string& id, const RunEnd& end) {
                                          end.failure.code + ": " + end.failure.message);
 }
 
+void throw_no_run() {
+  throw RunNotFoundError("RUN_NOT_FOUND",
+                         "this Run stands for none: assign one that an engine gave");
+}
+
 }  // namespace detail
 
 }  // namespace semel

@@ -54,7 +54,7 @@ TEST_CASE(
   engine.add("claim", claim);
   engine.start_workers();
   std::vector<std::vector<Run>> runs(rounds);
-  for (auto& round : runs) round.resize(threads, Run{nullptr, ""});
+  for (auto& round : runs) round.resize(threads);
   std::barrier together{threads};
 
   on_all_threads([&](int thread) {

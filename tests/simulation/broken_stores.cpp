@@ -229,6 +229,19 @@ void ForgetsLostAttempts::change(Commands& batch) {
 
 // ------------------------------------------------------------------------------------------------ guards gone
 
+void TrustsStaleOwners::change(Commands& commands) {
+  for (Command& command : commands) {
+    auto* complete = std::get_if<store::Complete>(&command);
+    if (complete == nullptr) continue;
+    store::sqlite::Statement holder{
+        database(),
+        "SELECT fence FROM semel_reservation JOIN semel_workspace USING (workspace)"
+        " WHERE name = ?1 AND key = ?2"};
+    store::sqlite::Rows rows = holder.select(complete->id.workspace, complete->id.key);
+    if (rows.next()) complete->fence = rows.integer(0);
+  }
+}
+
 void SwallowsStale::repair(std::span<const Command> batch, std::vector<Answer>& answers) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (std::holds_alternative<store::Stale>(answers[i])) answers[i] = store::Advanced{};

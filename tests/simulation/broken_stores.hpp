@@ -177,6 +177,15 @@ class ForgetsLostAttempts final : public BrokenStore {
 
 // ------------------------------------------------------------------------------------------------ guards gone
 
+/// Completes without a look at the fence.
+class TrustsStaleOwners final : public BrokenStore {
+ public:
+  using BrokenStore::BrokenStore;
+
+ private:
+  void change(Commands& commands) override;
+};
+
 class SwallowsStale final : public BrokenStore {
  public:
   using BrokenStore::BrokenStore;

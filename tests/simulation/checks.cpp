@@ -1,5 +1,7 @@
 #include "tests/simulation/checks.hpp"
 
+#include "tests/simulation/workflows.hpp"
+
 #include <semel/value.hpp>
 
 #include <fmt/format.h>
@@ -276,6 +278,7 @@ void Checks::check_result(const Known& run, const NewEntry& entry) {
     fail("S4", fmt::format("{}: entry {} records attempt {} of step {}, {}", name_of(run),
                            entry.seq, arrival.attempt, arrival.op, what));
   };
+  if (arrival.name == Workflows::transaction_name) return;  // the store's: see check_ledger
   const Outside::Step* step = outside_.find(step_id(run, arrival.op));
   const auto attempt =
       step == nullptr ? decltype(step->attempts.end()){} : step->attempts.find(arrival.attempt);
@@ -502,7 +505,35 @@ void Checks::body_handed_out(const engine::StepJob& job, bool in_flight) {
 
 // ---------------------------------------------------------------------------------------------- everything
 
+/// S5: what a transaction wrote is there once, if and only if its entry is.
+void Checks::check_ledger() {
+  const auto lines = mirror_.ledger();
+  for (const auto& [line, count] : lines) {
+    if (count > 1) return fail("S5", fmt::format("the ledger has line {} {} times", line, count));
+  }
+  for (const auto& [key, run] : runs_) {
+    if (run.row.workflow != "clerk") continue;
+    std::string line;
+    std::string op;
+    bool is_recorded = false;
+    for (const std::string& bytes : run.history.entries()) {
+      const auto entry = journal::decode(bytes);
+      is_recorded |= entry->arrival.kind == ArrivalKind::outcome && entry->arrival.op == op;
+      for (const auto& request : entry->requests) {
+        if (request.kind == RequestKind::uuid) line = request.value;
+        if (request.name == Workflows::transaction_name) op = request.op;
+      }
+    }
+    if (is_recorded != lines.contains(line)) {
+      return fail("S5", fmt::format("{}: its transaction is {}recorded, and what it wrote is {}",
+                                    name_of(run), is_recorded ? "" : "not ",
+                                    is_recorded ? "missing" : "there"));
+    }
+  }
+}
+
 void Checks::everything() {
+  check_ledger();
   if (const auto wrong = hooks_.everything()) return fail(wrong->invariant, wrong->message);
   const auto rows = mirror_.all_runs();
   for (const auto& [key, run] : runs_) {

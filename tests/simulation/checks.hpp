@@ -82,6 +82,9 @@ class Checks {
 
   bool has_cancel_in_inbox(RunKey run);
 
+  /// How often a line is in the program's own table.
+  std::int64_t lines(const std::string& line) { return mirror_.ledger()[line]; }
+
   /// A client was told that its payload was accepted.
   void payload_accepted(std::int64_t payload) { hooks_.accepted(payload); }
 
@@ -100,6 +103,7 @@ class Checks {
   void check_timers();
   void check_waits();
   void check_cancelled(const Known& run);
+  void check_ledger();
   void note_claims(const Known& run);
   std::vector<store::Timer> expected_timers(const std::vector<store::Timer>& actual) const;
 

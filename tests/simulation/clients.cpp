@@ -1,5 +1,6 @@
 #include "tests/simulation/clients.hpp"
 
+#include "engine/transacting.hpp"
 #include "idempotency/fingerprint.hpp"
 #include "tests/simulation/kinds.hpp"
 
@@ -31,9 +32,11 @@ bool has_failed(const Known& run) {
          run.row.status == Status::diverged;
 }
 
-/// A copy has the entries of one generation; the checks compare whole journals.
-bool has_entries(const Known& run) {
-  return !run.history.entries().empty() && run.row.workflow != "renewing";
+/// A copy has the entries of one generation; the checks compare whole journals. And a copy of a clerk may write the same
+/// line once more.
+bool can_be_forked(const Known& run) {
+  return !run.history.entries().empty() && run.row.workflow != "renewing" &&
+         run.row.workflow != "clerk";
 }
 
 bool can_be_waited_for(const Known& run) {
@@ -66,6 +69,7 @@ engine::Reply<T> Clients::reply(std::string call, std::function<void(const T&)> 
 void Clients::call(engine::Loop& loop, TimePoint now, bool may_start) {
   if (random_.one_in(4)) return deliver(loop, now);
   if (may_start && random_.one_in(12)) return resume_or_start(loop, now);
+  if (random_.one_in(12)) return transact(loop, now);
   const std::uint64_t what = may_start ? random_.below(100) : 60 + random_.below(40);
   std::optional<Target> target;
   if (what >= 92) {
@@ -74,7 +78,7 @@ void Clients::call(engine::Loop& loop, TimePoint now, bool may_start) {
     if ((target = draw_target(random_.one_in(4) ? any_run : is_asleep)))
       return wake(loop, now, *target);
   } else if (what >= 78) {
-    if ((target = draw_target(has_entries))) return fork(loop, now, *target);
+    if ((target = draw_target(can_be_forked))) return fork(loop, now, *target);
   } else if (what >= 70) {
     if ((target = draw_target(random_.one_in(8) ? any_run : has_failed))) {
       return retry(loop, now, *target, {.expected_version = draw_version(*target)});
@@ -297,6 +301,25 @@ void Clients::resume_or_start(engine::Loop& loop, TimePoint now) {
       reply<engine::DeliverReply>(
           name, [this, payload](const auto&) { checks_.payload_accepted(payload); }),
       now);
+}
+
+void Clients::transact(engine::Loop& loop, TimePoint now) {
+  const std::string line = fmt::format("client {}", ++transactions_);
+  const bool throws = random_.one_in(4);
+  const auto then = [this, line](const engine::TransactReply& reply) {
+    if (checks_.lines(line) != (reply.error ? 0 : 1)) {
+      checks_.fail("S5",
+                   fmt::format("a transaction was said to have {}, and {} is {} times there",
+                               reply.error ? "failed" : "happened", line, checks_.lines(line)));
+    }
+  };
+  loop.transact(engine::make_work("default",
+                                  [line, throws](sql::Transaction& ledger) -> std::string {
+                                    ledger.exec("INSERT INTO ledger (line) VALUES (?1)", line);
+                                    if (throws) throw std::runtime_error("as drawn");
+                                    return "null";
+                                  }),
+                reply<engine::TransactReply>("transaction of " + line, then), now);
 }
 
 void Clients::watch(engine::Loop& loop, const Target& target) {

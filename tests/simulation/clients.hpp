@@ -55,6 +55,7 @@ class Clients {
   void watch(engine::Loop& loop, const Target& target);
   void deliver(engine::Loop& loop, TimePoint now);
   void resume_or_start(engine::Loop& loop, TimePoint now);
+  void transact(engine::Loop& loop, TimePoint now);
 
   Start draw_start();
   void draw_policies(StartOptions& options);
@@ -79,6 +80,7 @@ class Clients {
   std::vector<Start> starts_;
   std::vector<store::Deliver> resumes_;  ///< with a resume id: may be sent again
   std::int64_t payloads_ = 0;
+  int transactions_ = 0;
   std::map<std::uint64_t, std::string> open_;
   std::uint64_t calls_ = 0;
   std::uint64_t answered_ = 0;

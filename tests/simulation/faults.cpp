@@ -20,13 +20,10 @@ constexpr std::array<std::string_view, fault_count> fault_names{"crash before co
                                                                 "clock backward",
                                                                 "eviction"};
 
-/// What the simulated engines do. They are never so busy that they reserve more run keys; and their clients neither reserve
-/// idempotency keys nor bring SQL along, which come last: crashes around those are the matter of tests/crash and
-/// tests/process.
+/// What the simulated engines do. They are never so busy that they reserve more run keys.
 constexpr bool is_simulated(std::size_t command) {
   const std::size_t reserve_keys = 1;
-  const std::size_t last = 16;  // resume_or_start
-  return command != reserve_keys && command <= last;
+  return command != reserve_keys;
 }
 
 std::size_t index_of(Fault fault) { return static_cast<std::size_t>(fault); }

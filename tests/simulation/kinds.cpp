@@ -106,6 +106,7 @@ const std::array
                      [](int n, Output output, const Evidence&) { return is(output, n * 10 + 2); }},
                     {"graceful", 5, add<&Wf::graceful>,
                      [](int n, Output output, const Evidence&) { return is(output, n); }},
+                    {"clerk", 8, add<&Wf::clerk>, always<twice>},
                     {"fan", 6, add<&Wf::fan>, always<fan_result>},
                     {"brittle", 5, add<&Wf::brittle>,
                      [](int n, Output output, const Evidence&) { return is(output, 2 * n + 1); }},

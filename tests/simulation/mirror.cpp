@@ -61,7 +61,8 @@ Mirror::Mirror(std::shared_ptr<store::sqlite::Database> database)
                  " + (SELECT count(*) FROM semel_attribute WHERE run = ?1)"
                  " + (SELECT count(*) FROM semel_progress WHERE run = ?1)"
                  " + (SELECT count(*) FROM semel_hook WHERE run = ?1)"
-                 " + (SELECT count(*) FROM semel_payload WHERE run = ?1)") {
+                 " + (SELECT count(*) FROM semel_payload WHERE run = ?1)"),
+      ledger_(database_, "SELECT line, count(*) FROM ledger GROUP BY line") {
   sqlite3_update_hook(database_.handle(), &Mirror::touched, this);
 }
 
@@ -175,6 +176,13 @@ std::int64_t Mirror::leftovers(RunKey run) {
 std::int64_t Mirror::workspace(const std::string& name) {
   Rows rows = workspace_.select(name);
   return rows.next() ? rows.integer(0) : 0;
+}
+
+std::map<std::string, std::int64_t> Mirror::ledger() {
+  std::map<std::string, std::int64_t> lines;
+  Rows rows = ledger_.select();
+  while (rows.next()) lines.emplace(rows.text(0), rows.integer(1));
+  return lines;
 }
 
 std::vector<store::Orphan> Mirror::orphans() { return reader_->orphans(1).value(); }

@@ -99,6 +99,8 @@ class Mirror {
   std::int64_t leftovers(RunKey run);
   /// The number of a workspace; 0 if nothing is in it.
   std::int64_t workspace(const std::string& name);
+  /// The program's own table: how often each line is in it.
+  std::map<std::string, std::int64_t> ledger();
   /// The engine's own predicate, also behind `semel doctor`.
   std::vector<store::Orphan> orphans();
 
@@ -128,6 +130,7 @@ class Mirror {
   store::sqlite::Statement inbox_;
   store::sqlite::Statement workspace_;
   store::sqlite::Statement leftovers_;
+  store::sqlite::Statement ledger_;
 };
 
 }  // namespace semel::sim

@@ -36,6 +36,12 @@ int Outside::stubborn_work(const StepContext& context, int x, int until) {
   return work(context, x);
 }
 
+void Outside::trip(const std::string& who, int throws_max) {
+  if (trips_[who] == throws_max || random_.one_in(2)) return;
+  ++trips_[who];
+  throw std::runtime_error("tripped");
+}
+
 int Outside::poison(const StepContext& context) {
   if (!poison_kills) return work(context, 0);
   killed_ = true;

@@ -51,6 +51,8 @@ class Outside {
   int flaky_work(const StepContext& context, int x, int throws_max);
   /// Throws FatalError until its body was begun more than `until` times.
   int stubborn_work(const StepContext& context, int x, int until);
+  /// Throws now and then, `throws_max` times in all: for code that is not a step's body.
+  void trip(const std::string& who, int throws_max);
   /// Kills the process.
   int poison(const StepContext& context);
   /// Reports progress, one more each time; checks that it is handed from attempt to attempt.
@@ -94,6 +96,7 @@ class Outside {
   base::SeededRandom& random_;
   std::map<std::string, Step> steps_;
   std::map<std::string, std::coroutine_handle<>> paused_;
+  std::map<std::string, int> trips_;
   std::uint64_t effects_ = 0;
   bool killed_ = false;
 };

@@ -50,6 +50,20 @@ class LosesLastCommit final : public Sabotage {
   Snapshot before_;
 };
 
+/// What the program wrote in a transaction and its entry are two commits.
+class WritesBesideTheEntry final : public Sabotage {
+  void crashed(Database& database) override {
+    database.run("DELETE FROM ledger WHERE rowid = (SELECT max(rowid) FROM ledger)");
+  }
+};
+
+/// Keys that are being worked on are kept in memory.
+class ForgetsReservations final : public Sabotage {
+  void crashed(Database& database) override {
+    database.run("DELETE FROM semel_reservation WHERE state = 0");
+  }
+};
+
 /// The engine's clock is ahead of the world's, now and then.
 class FastClock final : public Sabotage {
   TimePoint clock(TimePoint now) override { return random_.one_in(4) ? now + 2s : now; }
@@ -124,6 +138,9 @@ const std::array bugs = std::to_array<Planted>({
     {"delivers to an awaiter that is gone", make<InStore<DeliversToTheDead>>, "S7"},
     {"lets a payload wait that was read", make<InStore<KeepsWhatWasRead>>, "S7"},
     {"takes a run's own token for another's", make<InStore<ConflictsWithItself>>, "S8"},
+    {"forgets in a crash who reserved a key", make<ForgetsReservations>, "S11"},
+    {"completes for an owner that was fenced", make<InStore<TrustsStaleOwners>>, "S11"},
+    {"writes a transaction's rows beside its entry", make<WritesBesideTheEntry>, "S5"},
     {"miscounts the attempts of results", make<MiscountsResults>, "S4 L6"},
 });
 

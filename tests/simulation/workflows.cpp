@@ -108,6 +108,17 @@ Workflow<int> Workflows::graceful(int n) {
   co_return -n;
 }
 
+Workflow<int> Workflows::clerk(int n) {
+  const std::string line = co_await uuid();
+  const auto write_down = [this, line, n](sql::Transaction& ledger) {
+    ledger.exec("INSERT INTO ledger (line) VALUES (?1)", line);
+    outside_.trip(line, 2);
+    return 2 * n + 1;
+  };
+  const int written = co_await transaction(std::string(transaction_name), quick, write_down);
+  co_return co_await step("after", work(outside_), written);
+}
+
 Workflow<int> Workflows::fan(int n) {
   const auto [a, b, c, d] = co_await all(step("left", work(outside_), n), chain(n),
                                          step("right", slow_work(outside_), n), sleep(Millis{300}));
@@ -226,7 +237,8 @@ Workflow<int> Workflows::mailbox(int n) {
   auto again = hook<int>(token);
   if (co_await again.conflict()) co_return read;
   while (co_await again.try_next()) ++read;
-  while (!co_await again.close()) co_await again;
+  // With a time, for a fork has the answer "a payload waits" of the run it was taken from, and not the payload.
+  while (!co_await again.close()) co_await again.next(std::chrono::seconds{2});
   co_return read;
 }
 

@@ -13,6 +13,9 @@ namespace semel::sim {
 
 class Workflows {
  public:
+  /// The step of `clerk` that is SQL.
+  static constexpr std::string_view transaction_name = "write down";
+
   explicit Workflows(Outside& outside) : outside_(outside) {}
 
   // In a row.
@@ -24,6 +27,8 @@ class Workflows {
   Workflow<int> beating(int n);   ///< heartbeats and progress
   Workflow<int> sleeper(int n);   ///< sleeps, now, uuid, random, version, attributes, emits
   Workflow<int> graceful(int n);  ///< cleans up when it is cancelled
+
+  Workflow<int> clerk(int n);  ///< a transactional step, which throws now and then
 
   // Side by side.
   Workflow<int> fan(int n);                  ///< all: tuple and vector, steps and branches

@@ -10,6 +10,7 @@
 #include "engine/loop.hpp"
 #include "tests/simulation/checks.hpp"
 #include "tests/simulation/clients.hpp"
+#include "tests/simulation/customers.hpp"
 #include "tests/simulation/faults.hpp"
 #include "tests/simulation/flight.hpp"
 #include "tests/simulation/sabotage.hpp"
@@ -60,6 +61,7 @@ class World final : engine::Host {
   struct Answering {
     engine::ExecutedBatch executed;
     std::uint64_t commit;
+    std::vector<store::Command> asides;
   };
 
   struct Result {
@@ -112,6 +114,7 @@ class World final : engine::Host {
 
   void set_clock(TimePoint now);
   void note(Fault fault);
+  std::vector<store::Command> outgoing() const;
 
   bool chance(std::uint64_t one_in) { return !calm_ && one_in != 0 && random_.one_in(one_in); }
 
@@ -133,6 +136,7 @@ class World final : engine::Host {
   Outside outside_;
   Checks checks_;
   Clients clients_;
+  Customers customers_;
   FaultCounts faults_;
   std::vector<Fault> unmet_;  ///< faults that wait for a batch to be counted with
 
@@ -144,6 +148,7 @@ class World final : engine::Host {
   std::unique_ptr<engine::Loop> loop_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::optional<engine::Batch> batch_;  ///< out, and not executed yet
+  std::vector<store::Command> asides_;  ///< go with it
   std::deque<Answering> answering_;     ///< executed; the loop has not taken up all answers
   std::vector<Result> delivered_;       ///< results the loop has heard
   std::string missing_workflow_;        ///< comes later; empty: none is missing

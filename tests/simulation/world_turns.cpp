@@ -1,4 +1,5 @@
 // What can happen next in a simulated world, one event at a time.
+#include "idempotency/port.hpp"
 #include "tests/simulation/kinds.hpp"
 #include "tests/simulation/world.hpp"
 
@@ -15,7 +16,8 @@ bool writes(const store::Command& command) {
          !std::holds_alternative<store::ReadInbox>(command) &&
          !std::holds_alternative<store::FindDue>(command) &&
          !std::holds_alternative<store::FindWork>(command) &&
-         !std::holds_alternative<store::FindRun>(command);
+         !std::holds_alternative<store::FindRun>(command) &&
+         !std::holds_alternative<store::FindReservation>(command);
 }
 
 bool sweeps(const store::Command& command) { return std::holds_alternative<store::Sweep>(command); }
@@ -74,11 +76,18 @@ base::Fault unknown_outcome() {
 
 void World::note(Fault fault) {
   if (batch_) {
-    faults_.add(fault, batch_->commands);
+    faults_.add(fault, outgoing());
   } else {
     unmet_.push_back(fault);
   }
   trace("fault: {}", name_of(fault));
+}
+
+/// Everything of the batch that is out.
+std::vector<store::Command> World::outgoing() const {
+  std::vector<store::Command> commands = batch_->commands;
+  commands.insert(commands.end(), asides_.begin(), asides_.end());
+  return commands;
 }
 
 std::vector<std::size_t> World::bodies(bool (*wanted)(const Flight& flight, TimePoint now)) const {
@@ -165,10 +174,12 @@ bool World::can_take_batch() const {
 
 void World::take_batch() {
   batch_.emplace(loop_->take_batch());
+  // Not with a sweep: what it took is only seen afterwards.
+  if (!calm_ && std::ranges::none_of(batch_->commands, sweeps)) asides_ = customers_.ask();
   if (tracing_) {
-    for (const store::Command& command : batch_->commands) trace("batch: {}", describe(command));
+    for (const store::Command& command : outgoing()) trace("batch: {}", describe(command));
   }
-  for (const Fault fault : std::exchange(unmet_, {})) faults_.add(fault, batch_->commands);
+  for (const Fault fault : std::exchange(unmet_, {})) faults_.add(fault, outgoing());
   if (chance(profile_.stall)) {
     stalled_until_ = now_ + std::chrono::seconds{1 + random_.below(40)};
     stalled_until_turn_ = turns_ + 5 + random_.below(60);
@@ -196,7 +207,8 @@ void World::execute_batch() {
                              (fate == Fault::crash_in_recovery && random_.one_in(2));
   base::Result<std::vector<store::Answer>> answers = unknown_outcome();
   if (!never_happens) {
-    const auto& commands = batch_->commands;
+    for (store::Command& aside : asides_) idempotency::set_now(aside, shown());
+    const std::vector<store::Command> commands = outgoing();
     answers = store_->execute(commands);
     if (std::ranges::any_of(commands, writes)) ++commits_;
     checks_.after_commit(latest_shown_, std::ranges::any_of(commands, sweeps));
@@ -204,7 +216,10 @@ void World::execute_batch() {
       const auto* cancel = std::get_if<store::CancelRun>(&command);
       if (cancel != nullptr) checks_.cancel_asked(cancel->workspace, cancel->id);
     }
-    if (!answers) checks_.fail("store", "a batch was refused: " + answers.error().message);
+    if (!answers) return checks_.fail("store", "a batch was refused: " + answers.error().message);
+    customers_.committed(asides_, std::span(*answers).last(asides_.size()), !fate);
+    if (std::ranges::any_of(commands, sweeps)) customers_.swept(*store_, latest_shown_);
+    answers->resize(answers->size() - asides_.size());
   }
   if (fate == Fault::crash_before_commit || fate == Fault::crash_after_commit ||
       fate == Fault::crash_in_recovery) {
@@ -218,15 +233,17 @@ void World::execute_batch() {
     note(Fault::duplicate_wakeup);
   }
   engine::ExecutedBatch executed{*std::exchange(batch_, std::nullopt), std::move(answers)};
-  answering_.push_back({std::move(executed), checks_.commit()});
+  answering_.push_back({std::move(executed), checks_.commit(), std::exchange(asides_, {})});
 }
 
 void World::deliver_answers() {
-  auto& [executed, commit] = answering_.front();
+  auto& [executed, commit, asides] = answering_.front();
   const bool tells = executed.answers.has_value();
-  std::vector<store::Command> commands = tells && profile_.frame_bytes_max < 100'000
-                                             ? executed.batch.commands
-                                             : std::vector<store::Command>{};
+  std::vector<store::Command> commands;
+  if (tells && profile_.frame_bytes_max < 100'000) {
+    commands = executed.batch.commands;
+    commands.insert(commands.end(), asides.begin(), asides.end());
+  }
   trace("answers{}", tells ? "" : ": unavailable");
   const std::size_t limit =
       profile_.answers_in_parts ? 1 + random_.below(4) : std::numeric_limits<std::size_t>::max();

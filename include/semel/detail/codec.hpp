@@ -124,6 +124,12 @@ struct Codec<std::string> {
   static bool read(Reader& reader, std::string& out) { return reader.string(out); }
 };
 
+/// A literal, up to its end: only written.
+template <std::size_t n>
+struct Codec<char[n]> {
+  static bool write(Writer& writer, const char (&value)[n]) { return writer.string(value); }
+};
+
 template <>
 struct Codec<Bytes> {
   static bool write(Writer& writer, const Bytes& value) { return writer.bytes(value); }
