@@ -84,6 +84,7 @@ class ActionWork final : public store::Work {
   std::string run(store::UnitOfWork& unit) override {
     after_commit = nullptr;
     finished.reset();
+    found.reset();
     if (key_) {
       if (auto known = look_up(unit)) {
         answer = *std::move(known);
@@ -99,20 +100,20 @@ class ActionWork final : public store::Work {
   const std::optional<Key>& key() const { return key_; }
 
   Response answer;
-  std::optional<FinishedAnswer> finished;  ///< what was replayed
+  std::optional<FinishedAnswer> finished;   ///< what was replayed
+  std::optional<idempotency::Found> found;  ///< under the key, where nothing was replayed
   std::function<void()> after_commit;
 
  private:
   std::optional<Response> look_up(store::UnitOfWork& unit) {
-    const store::Answer found =
+    const store::Answer answered =
         unit.execute(store::FindReservation{.id = key_->id, .now = unit.now()});
-    const auto* there = std::get_if<store::ReservationFound>(&found);
+    const auto* there = std::get_if<store::ReservationFound>(&answered);
     if (there == nullptr) return std::nullopt;
     const store::ReservationRecord& reservation = there->reservation;
-    if (reservation.fingerprint != key_->fingerprint)
-      return http::answer_to(policy(), idempotency::Found{store::KeyReused{}});
-    if (reservation.state == ReservationState::in_progress)
-      return http::answer_to(policy(), idempotency::Found{store::InProgress{}});
+    if (reservation.fingerprint != key_->fingerprint) found = store::KeyReused{};
+    if (!found && reservation.state == ReservationState::in_progress) found = store::InProgress{};
+    if (found) return http::answer_to(policy(), *found);
     finished = FinishedAnswer{.state = reservation.state,
                               .bytes = std::make_shared<const std::string>(reservation.answer),
                               .expires_at = reservation.expires_at};
@@ -124,6 +125,7 @@ class ActionWork final : public store::Work {
         .id = key_->id, .fingerprint = key_->fingerprint, .owner = {}, .now = unit.now()});
     const auto* mine = std::get_if<store::Acquired>(&reserved);
     SEMEL_ASSERT(mine != nullptr);
+    found = *mine;
     std::string bytes = kept_ == Kept::id ? id_in(answer) : http::store_answer(answer);
     const bool is_whole = kept_ == Kept::whole && bytes.size() <= policy().answer_bytes_max;
     if (!is_whole && kept_ == Kept::whole) bytes.clear();
@@ -188,7 +190,9 @@ void Actions::perform(const Asked& asked, Effect effect, http::Responder respond
   const auto client = std::make_shared<http::Responder>(std::move(responder));
   const auto reply = [kernel = kernel_, work, client,
                       ticket](const std::variant<engine::TransactReply, engine::Refusal>& done) {
-    if (std::holds_alternative<engine::TransactReply>(done) && work->finished && work->key())
+    const bool is_done = std::holds_alternative<engine::TransactReply>(done);
+    if (is_done && work->found) kernel->count(*work->found);
+    if (is_done && work->finished && work->key())
       kernel->remember(work->key()->id, work->key()->fingerprint, *work->finished, ticket);
     client->answer(answer_of(*work, done));
   };

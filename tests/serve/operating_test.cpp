@@ -45,6 +45,72 @@ TEST_CASE("a server says that it is well and what it can run") {
   }
 }
 
+/// The number of a sample, by its name and labels; none: it is not there.
+std::optional<double> sample(const std::string& metrics, const std::string& name) {
+  const std::size_t at = ("\n" + metrics).find("\n" + name + " ");
+  if (at == std::string::npos) return std::nullopt;
+  return std::stod(metrics.substr(at + name.size() + 1));
+}
+
+TEST_CASE("requests are counted and timed by route, not by path") {
+  Served served;
+  RawClient follower(served.server->port());
+  const std::string nap = served.started("nap", "[]");
+
+  served.get("/api/v1/runs/" + nap);
+  served.get("/api/v1/runs/nobody");
+  served.get("/api/v1/runs/%3C%22x%22%3E");
+  served.get("/nowhere");
+  served.ask({.method = "POST", .path = "/api/v1/runs", .body = std::string(2 << 20U, ' ')});
+  follower.send("GET /api/v1/runs/" + nap +
+                "/journal HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+  REQUIRE_FALSE(follower.receive_until("event: ").empty());
+  const std::string metrics = served.get("/metrics").body;
+
+  const std::string route = R"({method="GET",route="/api/v1/runs/{id}")";
+  CHECK(sample(metrics, "semel_http_requests_total" + route + R"(,status="2xx"})") == 1);
+  CHECK(sample(metrics, "semel_http_requests_total" + route + R"(,status="4xx"})") == 2);
+  CHECK(sample(metrics, "semel_http_request_seconds_count" + route + "}") == 3);
+  CHECK(sample(metrics, "semel_http_request_seconds_bucket" + route + R"(,le="+Inf"})") == 3);
+  CHECK(*sample(metrics, "semel_http_request_seconds_sum" + route + "}") > 0);
+  CHECK(sample(metrics,
+               R"(semel_http_requests_total{method="POST",route="/api/v1/runs",status="2xx"})") ==
+        1);
+  CHECK(sample(metrics, R"(semel_http_requests_total{method="",route="",status="4xx"})") == 2);
+  CHECK(*sample(metrics, "semel_http_connections") >= 2);
+  CHECK(sample(metrics, "semel_event_streams") == 1);
+}
+
+TEST_CASE("runs, steps, commits and keys are counted") {
+  Served served;
+  const std::string body = R"({"workflow":"add","input":{"left":1,"right":2}})";
+  const RawAnswer first = served.post("/api/v1/runs", body, "k");
+  served.post("/api/v1/runs", body, "k");
+  served.post("/api/v1/runs", body, "k");
+  served.post("/api/v1/runs", R"({"workflow":"nap"})", "k");
+  served.result(std::string(served.json(first).at("run").at("id").as_string()));
+  const std::string nap = served.started("nap", "[]");
+  served.post("/api/v1/runs/" + nap + "/cancel", "");
+  served.result(nap);
+
+  const std::string metrics = served.get("/metrics").body;
+
+  CHECK(sample(metrics, R"(semel_idempotency_total{outcome="miss"})") == 1);
+  CHECK(sample(metrics, R"(semel_idempotency_total{outcome="hit"})") == 2);
+  CHECK(sample(metrics, R"(semel_idempotency_total{outcome="conflict"})") == 1);
+  CHECK(sample(metrics, R"(semel_runs_ended_total{status="completed"})") == 1);
+  CHECK(sample(metrics, R"(semel_runs_ended_total{status="cancelled"})") == 1);
+  CHECK(sample(metrics, R"(semel_step_attempts_total{outcome="done"})") == 1);
+  CHECK(sample(metrics, "semel_step_wait_seconds_count") == 1);
+  CHECK(sample(metrics, "semel_store_errors_total") == 0);
+  CHECK(*sample(metrics, "semel_commit_commands_count") >= 5);
+  CHECK(*sample(metrics, "semel_commit_commands_sum") >=
+        *sample(metrics, "semel_commit_commands_count"));
+  CHECK(sample(metrics, "semel_commit_seconds_count") ==
+        sample(metrics, "semel_commit_commands_count"));
+  CHECK(*sample(metrics, "semel_commit_wait_seconds_count") >= 1);
+}
+
 TEST_CASE("the kernel is there for services in any language") {
   Served served;
   const std::string name = R"({"namespace":"pay","key":"k","scope":{"tenant":"t"})";
