@@ -80,6 +80,9 @@ class Driver {
   const DriverMeter& meter() const { return meter_; }
 
  protected:
+  DriverMeter& own_meter() { return meter_; }
+
+ private:
   DriverMeter meter_;
 };
 

@@ -314,11 +314,11 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
     idempotency::set_now(aside.command, at);
     commands.push_back(std::move(aside.command));
   }
-  meter_.commands.add(commands.size());
+  own_meter().commands.add(commands.size());
   const auto began = base::monotonic_now();
   auto answers = store_.store->execute(commands);
-  meter_.commit_time.add(base::monotonic_now() - began);
-  if (!answers) ++meter_.store_errors;
+  own_meter().commit_time.add(base::monotonic_now() - began);
+  if (!answers) ++own_meter().store_errors;
   commands.erase(commands.begin() + own, commands.end());
   return answers;
 }
@@ -337,7 +337,7 @@ void ThreadedDriver::run_committer() {
     const std::chrono::nanoseconds since = to_commit_since_;
     is_executing_ = true;
     lock.unlock();
-    if (batch) meter_.commit_wait.add(base::monotonic_now() - since);
+    if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
     std::vector<store::Command> none;
     const auto began = base::monotonic_now() - base::thread_cpu_time();
     auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost)
@@ -420,7 +420,7 @@ void ThreadedDriver::run_step(StepJob job) {
     return;
   }
   pool_.submit([this, job = std::move(job), since = base::monotonic_now()]() mutable {
-    meter_.step_wait.add(base::monotonic_now() - since);
+    own_meter().step_wait.add(base::monotonic_now() - since);
     run_blocking(std::move(job), *this, clients_);
   });
 }

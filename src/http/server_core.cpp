@@ -253,6 +253,8 @@ void ServerCore::handle(const Request& request, Responder responder) {
     if (!refusal) exchange->route = find(request, exchange->call, refusal);
     if (exchange->route) exchange->responder.measure(exchange->route->meter, since);
     if (!refusal) refusal = refuse_caller(*exchange->route, request, exchange->call);
+    if (!refusal && limit_ && !exchange->route->is_open)
+      refusal = limit_(exchange->call, exchange->route->endpoint.spec.name);
     if (!refusal) refusal = parse(*exchange);
   } catch (...) {
     refusal = answer_to(std::current_exception());

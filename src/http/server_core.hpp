@@ -74,6 +74,11 @@ class ServerCore final : public Handler {
     guard_ = std::move(guard);
   }
 
+  /// Asked of every request whose caller may, by the route's name; an answer turns it away. Must not block.
+  void limit(std::function<std::optional<Response>(const Call&, std::string_view)> limit) {
+    limit_ = std::move(limit);
+  }
+
   /// Called when the server begins to stop: whoever keeps requests waiting answers them.
   void before_stop(std::function<void()> dismiss) { before_stop_ = std::move(dismiss); }
 
@@ -126,6 +131,7 @@ class ServerCore final : public Handler {
   const std::shared_ptr<RequestMeter> unrouted_ = std::make_shared<RequestMeter>("", "");
   std::shared_ptr<IdempotencyLayer> layer_;
   std::function<std::optional<Response>(const Request&)> guard_;
+  std::function<std::optional<Response>(const Call&, std::string_view)> limit_;
   std::function<void()> before_stop_;
   std::shared_ptr<HandlerThreads> handlers_;
   std::unique_ptr<Listener> listener_;

@@ -23,7 +23,7 @@ std::string_view word_of(MetricsText::Kind kind) {
 }
 
 std::string labels_of(const http::RequestMeter& meter) {
-  return fmt::format("method=\"{}\",route=\"{}\"", meter.method(), meter.route());
+  return fmt::format(R"(method="{}",route="{}")", meter.method(), meter.route());
 }
 
 bool was_asked(const http::RequestMeter& meter) {
@@ -57,7 +57,7 @@ void MetricsText::sample(std::string_view labels, const base::Histogram& histogr
     below += histogram.count(i);
     const std::string bound =
         i < bounds.size() ? fmt::format("{:g}", static_cast<double>(bounds[i]) / scale) : "+Inf";
-    line("_bucket", fmt::format("{}le=\"{}\"", before, bound), std::to_string(below));
+    line("_bucket", fmt::format(R"({}le="{}")", before, bound), std::to_string(below));
   }
   line("_sum", labels, fmt::format("{}", static_cast<double>(histogram.sum()) / scale));
   // What was just added up: counted anew it might be more, and the two have to agree.
@@ -78,12 +78,12 @@ void tell_loop(MetricsText& text, const engine::Loop& loop) {
   const engine::LoopCounters& counters = loop.counters();
   text.begin("runs_ended_total", MetricsText::Kind::counter,
              "Runs that came to their end here; a repeated cancel counts again");
-  text.sample("status=\"completed\"", counters.runs_completed);
-  text.sample("status=\"failed\"", counters.runs_failed);
-  text.sample("status=\"cancelled\"", counters.runs_cancelled);
+  text.sample(R"(status="completed")", counters.runs_completed);
+  text.sample(R"(status="failed")", counters.runs_failed);
+  text.sample(R"(status="cancelled")", counters.runs_cancelled);
   text.begin("step_attempts_total", MetricsText::Kind::counter, "Attempts of steps that are over");
-  text.sample("outcome=\"done\"", counters.steps_done);
-  text.sample("outcome=\"failed\"", counters.steps_failed);
+  text.sample(R"(outcome="done")", counters.steps_done);
+  text.sample(R"(outcome="failed")", counters.steps_failed);
   text.counter("batches_total", "Batches of the engine given to the store", counters.batches);
   text.counter("commands_total", "Commands in them", counters.commands);
   text.counter("stale_total", "Runs read anew because somebody else had written", counters.stale);
@@ -127,7 +127,7 @@ void tell_kernel(MetricsText& text, const idempotency::KernelCounters& counters)
             {"conflict", counters.conflicts},
             {"unknown", counters.unknown},
             {"fence_lost", counters.fences_lost}})) {
-    text.sample(fmt::format("outcome=\"{}\"", outcome), value);
+    text.sample(fmt::format(R"(outcome="{}")", outcome), value);
   }
 }
 
@@ -139,7 +139,7 @@ void tell_requests(MetricsText& text, const http::detail::ServerCore& core) {
   for (const auto& meter : meters) {
     for (std::size_t its = 0; its < http::RequestMeter::classes; ++its) {
       if (meter->answers(its) == 0) continue;
-      text.sample(fmt::format("{},status=\"{}xx\"", labels_of(*meter), its), meter->answers(its));
+      text.sample(fmt::format(R"({},status="{}xx")", labels_of(*meter), its), meter->answers(its));
     }
   }
   text.begin("http_request_seconds", MetricsText::Kind::histogram,

@@ -81,6 +81,7 @@ void Api::add_keys() {
   http::detail::Endpoint revoke;
   revoke.spec = http::del<std::monostate>("/api/v1/api-keys/{id}").named("apiKeys.revoke").spec();
   needs_["apiKeys.revoke"] = Needs::admin;
+  acts_.insert("apiKeys.revoke");
   core_.add_whole(std::move(revoke), false,
                   [this](const http::Request& request, const http::Call& call,
                          const std::shared_ptr<const void>&, http::Responder responder) {

@@ -15,7 +15,7 @@ TEST_CASE("a server says that it is well and what it can run") {
   CHECK(served.get("/readyz").status == 200);
   CHECK(head.status == 200);
   CHECK(served.get("/metrics").body.find("semel_batches_total ") != std::string::npos);
-  REQUIRE(workflows.at("items").as_array().size() == 6);
+  REQUIRE(workflows.at("items").as_array().size() == 10);
   const Json& add = workflows.at("items").at(0);
   CHECK(add.at("name") == "add");
   CHECK(add.at("input").at("prefixItems").at(0).at("$ref") == "#/$defs/T");
@@ -138,6 +138,37 @@ TEST_CASE("the kernel is there for services in any language") {
   CHECK(served.ask({.method = "DELETE", .path = "/api/v1/idempotency" + query}).status == 204);
   CHECK(served.get("/api/v1/idempotency" + query).status == 404);
   CHECK(reserve("g").at("outcome") == "acquired");
+}
+
+TEST_CASE("keys are listed, the newest first, by whose they are") {
+  Served served;
+  served.post("/api/v1/runs", R"({"workflow":"nap"})", "start");
+  for (const char* key : {"a", "b", "c"}) {
+    served.post("/api/v1/idempotency/reserve", std::string(R"({"namespace":"pay","key":")") + key +
+                                                   R"(","scope":{"tenant":"t","user":"u;=1"}})");
+  }
+  const auto path = [](const std::string& more) { return "/api/v1/idempotency?" + more; };
+
+  const Json all = served.json(served.get(path("limit=200")));
+  const Json first = served.json(served.get(path("namespace=pay&limit=2")));
+  const std::string cursor(first.at("nextCursor").as_string());
+  const Json second = served.json(served.get(path("namespace=pay&limit=2&cursor=" + cursor)));
+  const Json none = served.json(served.get(path("namespace=other")));
+
+  REQUIRE(all.at("items").as_array().size() == 4);
+  CHECK(all.at("items").at(3).at("namespace") == "POST /api/v1/runs");
+  CHECK(all.at("items").at(3).at("key") == "start");
+  CHECK(all.at("items").at(3).at("state") == "completed");
+  REQUIRE(first.at("items").as_array().size() == 2);
+  CHECK(first.at("items").at(0).at("key") == "c");
+  CHECK(first.at("items").at(0).at("state") == "inProgress");
+  CHECK(first.at("items").at(0).as_object().contains("leaseUntil"));
+  CHECK(first.at("items").at(0).at("scope").at("user") == "u;=1");
+  CHECK(second.at("items").at(0).at("key") == "a");
+  CHECK_FALSE(second.as_object().contains("nextCursor"));
+  CHECK(none.at("items").as_array().empty());
+  CHECK(served.get(path("limit=0")).status == 422);
+  CHECK(served.get(path("key=a&limit=1&namespace=pay")).status == 422);
 }
 
 TEST_CASE("an unfinished reservation is forgotten by force alone") {
