@@ -21,4 +21,6 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDI
 
 if(TARGET semel_cli)
   install(TARGETS semel_cli)
+  get_target_property(semel_man_dir semel_man BINARY_DIR)
+  install(FILES "${semel_man_dir}/semel.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()

@@ -10,6 +10,7 @@
 #include <semel/shape.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -297,9 +298,12 @@ class [[nodiscard]] Hook {
   using payload_type = T;
 
   /// An empty token: one is made up when it is registered, which nobody can guess.
-  explicit Hook(std::string token, bool webhook = false) {
+  explicit Hook(std::string token) : Hook(std::move(token), type<T>().shape, false) {}
+
+  /// For `webhook`.
+  Hook(std::string token, std::string shape, bool webhook) {
     if (!token.empty()) detail::check_token(token);
-    core_ = std::make_shared<detail::HookCore>(std::move(token), type<T>().shape, webhook);
+    core_ = std::make_shared<detail::HookCore>(std::move(token), std::move(shape), webhook);
   }
 
   Hook(Hook&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
@@ -366,14 +370,53 @@ struct WebhookRequest {
       headers;                               ///< names in lower case; repeated ones joined by ", "
   std::map<std::string, std::string> query;  ///< decoded; of repeated ones the last
   std::string body;
-  std::optional<std::string> bodyBase64{};  // NOLINT(readability-identifier-naming): as in JSON
+  // NOLINTBEGIN(readability-identifier-naming): as in JSON
+  std::optional<std::string> bodyBase64{};
+  std::optional<std::string> answerId{};  ///< whoever sent it waits for `answer`
+  // NOLINTEND(readability-identifier-naming)
 };
-BOOST_DESCRIBE_STRUCT(WebhookRequest, (), (method, headers, query, body, bodyBase64))
+BOOST_DESCRIBE_STRUCT(WebhookRequest, (), (method, headers, query, body, bodyBase64, answerId))
 
-/// A hook for requests from elsewhere: the token is the secret. Made up, it has 192 random bits.
+/// What whoever sent a request to a webhook hears.
+struct WebhookAnswer {
+  int status = 200;
+  std::map<std::string, std::string> headers{};
+  std::string body{};
+};
+BOOST_DESCRIBE_STRUCT(WebhookAnswer, (), (status, headers, body))
+
+/// The workflow answers, by `answer`; who has waited that long, a minute at most, hears 202.
+struct AnswerWithin {
+  Millis time{std::chrono::seconds{10}};
+};
+
+namespace detail {
+
+/// What a webhook answers is kept with the shape of its payloads: both are the hook's, wherever it is found.
+std::string with_answer(std::string shape, const WebhookAnswer& answer);
+std::string with_answer(std::string shape, AnswerWithin answer);
+
+}  // namespace detail
+
+/// A hook for requests from elsewhere: the token is the secret. Made up, it has 192 random bits. Whoever sends one hears
+/// 202 once it is durable.
 inline Hook<WebhookRequest> webhook(std::string token = "") {
-  return Hook<WebhookRequest>(std::move(token), true);
+  return {std::move(token), type<WebhookRequest>().shape, true};
 }
+
+/// The same with an answer of your own, or with one that the workflow gives to each request. Throws VALIDATION_ERROR for an
+/// answer that cannot be sent.
+inline Hook<WebhookRequest> webhook(std::string token, const WebhookAnswer& answer) {
+  return {std::move(token), detail::with_answer(type<WebhookRequest>().shape, answer), true};
+}
+
+inline Hook<WebhookRequest> webhook(std::string token, AnswerWithin answer) {
+  return {std::move(token), detail::with_answer(type<WebhookRequest>().shape, answer), true};
+}
+
+/// Answers a request of a webhook made with `AnswerWithin`; usually with what a step gave. The first answer counts, and
+/// a repeat of the request under the same key hears it too. VALIDATION_ERROR where nobody waits for one.
+Op<void> answer(const WebhookRequest& request, const WebhookAnswer& answer);
 
 namespace detail {
 

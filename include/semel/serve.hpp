@@ -10,6 +10,7 @@
 #include <semel/engine.hpp>
 #include <semel/http.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,10 +21,18 @@ namespace semel {
 
 namespace http {
 
+/// What each workspace may use of a server; 0: as much as it likes. Beyond it: 429 RATE_LIMITED, which says which limit.
+struct WorkspaceLimits {
+  double requests_per_second = 0;      ///< a second's worth at once; replays are free
+  std::uint64_t active_runs_max = 0;   ///< pending, running or waiting, where one more is started
+  std::uint64_t stored_bytes_max = 0;  ///< of inputs, outputs and journals, the same
+};
+
 /// Serves runs, hooks, keys and the rest, as `semel serve` does. Listens when it returns and stops when it is destroyed;
 /// the engine outlives it. Who may ask is decided by the engine's API keys: `authenticate` and `authorise` are not looked
 /// at. Throws Error: LISTEN_FAILED, or VALIDATION_ERROR where it would listen beyond this machine and there are no keys.
-std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options = {});
+std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options = {},
+                              const WorkspaceLimits& workspace = {});
 
 }  // namespace http
 

@@ -10,7 +10,7 @@ namespace semel {
 
 int App::main(int count, char** arguments) {
   return app::run_command({arguments + std::min(count, 1), arguments + count},
-                          {std::cout, std::cerr}, workflows_);
+                          {std::cout, std::cerr, app::terminal_has_colour()}, workflows_);
 }
 
 }  // namespace semel

@@ -14,8 +14,10 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace semel::app {
 
@@ -82,7 +84,7 @@ void add_list(CLI::App& runs, Action& chosen) {
       "With --store it reads the file, also beside a running engine.\n\n"
       "Example:\n  semel runs list --store sqlite:shop.db --status failed --limit 5");
   on_chosen(*command, chosen, std::move(shared),
-            [](const RunsOptions& runs, Output output) { return list_runs(runs, output.out); });
+            [](const RunsOptions& runs, Output output) { return list_runs(runs, output); });
 }
 
 void add_runs(CLI::App& program, Action& chosen) {
@@ -153,6 +155,14 @@ void add_serve(CLI::App& program, ServeCommand& serve) {
       ->type_name("HOST:PORT")
       ->capture_default_str();
   command->add_flag("--demo", serve.is_demo, "with workflows to try it with");
+  const auto limit = [&](const char* option, auto& value, const char* about) {
+    command->add_option(option, value, about)->type_name("N")->check(CLI::NonNegativeNumber);
+  };
+  limit("--requests-per-second", serve.workspace.requests_per_second,
+        "of each workspace; replays are free");
+  limit("--active-runs", serve.workspace.active_runs_max, "of each workspace, at a time");
+  limit("--stored-bytes", serve.workspace.stored_bytes_max,
+        "of each workspace: inputs, outputs, journals");
   command->footer(
       "Without API keys it serves this machine alone and everybody on it. SIGTERM or Ctrl-C ends "
       "it "
@@ -251,6 +261,14 @@ int explain(const Error& error, std::ostream& err) {
 }
 
 }  // namespace
+
+bool terminal_has_colour() {
+  const char* refused = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  if (refused != nullptr && *refused != '\0') return false;
+  return terminal != nullptr && std::string_view(terminal) != "dumb" &&
+         ::isatty(STDOUT_FILENO) == 1;
+}
 
 int run_command(std::vector<std::string> arguments, Output output, const Workflows& workflows) {
   CLI::App program(

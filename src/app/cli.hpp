@@ -19,7 +19,11 @@ using Workflows = std::vector<std::function<void(Engine&)>>;
 struct Output {
   std::ostream& out;
   std::ostream& err;
+  bool has_colour = false;  ///< `out` is a terminal whose user wants some
 };
+
+/// Whether standard output is a terminal, and NO_COLOR is not set nor TERM "dumb".
+bool terminal_has_colour();
 
 /// `arguments` without the program's name, and what it can run. Returns the exit code; never throws.
 int run_command(std::vector<std::string> arguments, Output output, const Workflows& workflows = {});

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
+
 namespace semel::app {
 
 namespace {
@@ -45,6 +47,56 @@ int show_reservation(const ReservationCommand& command, Output output) {
     fmt::print(output.out, "{:<15} {}\n", std::string_view(name),
                shortened(text_of(found, name), 100));
   }
+  return 0;
+}
+
+struct ReservationsCommand {
+  Where where;
+  std::optional<std::string> ns{};
+  std::size_t limit = 20;
+};
+
+std::string scope_text(const Json& reservation) {
+  std::string text;
+  const json::value* scope = reservation.as_object().if_contains("scope");
+  if (scope == nullptr || !scope->is_object()) return text;
+  for (const auto& [name, part] : scope->get_object())
+    text += (text.empty() ? "" : " ") + std::string(name) + "=" + text_of(*scope, name);
+  return text;
+}
+
+/// Page by page, as many as were asked for. A page may have fewer than that, and even none.
+int list_reservations(const ReservationsCommand& command, Output output) {
+  constexpr std::size_t page_max = 200;
+  if (command.limit == 0) throw Error("VALIDATION_ERROR", "--limit 0 shows nothing");
+  Remote remote = command.where.connect();
+  Parameters query;
+  if (command.ns) query["namespace"] = *command.ns;
+  json::array items;
+  std::string next;
+  do {
+    query["limit"] = std::to_string(std::min(page_max, command.limit - items.size()));
+    const Json page = remote.get("/api/v1/idempotency", {}, query);
+    for (const Json& each : page.as_object().at("items").as_array()) items.push_back(each);
+    next = text_of(page, "nextCursor");
+    query["cursor"] = next;
+  } while (!next.empty() && items.size() < command.limit);
+  if (command.where.json) {
+    print_json(json::object{{"items", items}, {"more", !next.empty()}}, output.out);
+    return 0;
+  }
+  if (items.empty()) {
+    fmt::print(output.out, "no keys\n");
+    return 0;
+  }
+  Table table({"NAMESPACE", "KEY", "STATE", "UNTIL (UTC)", "SCOPE"});
+  for (const Json& each : items) {
+    table.add({shortened(text_of(each, "namespace"), 60), shortened(text_of(each, "key"), 60),
+               text_of(each, "state"), time_for_people(text_of(each, "expiresAt")),
+               shortened(scope_text(each), 100)});
+  }
+  table.print(output.out, output.has_colour);
+  if (!next.empty()) fmt::print(output.out, "the {} newest; --limit shows more\n", items.size());
   return 0;
 }
 
@@ -145,6 +197,14 @@ void add_idempotency(CLI::App& program, Action& chosen) {
     on_chosen(*command, chosen, std::move(options), run);
     return std::pair<CLI::App*, ReservationCommand*>(command, all);
   };
+  auto all = std::make_shared<ReservationsCommand>();
+  CLI::App* list = group->add_subcommand("list", "List keys that are remembered, newest first");
+  list->add_option("--namespace", all->ns, "of this one alone; over HTTP, method and path")
+      ->type_name("TEXT");
+  list->add_option("--limit", all->limit, "how many")->type_name("N")->capture_default_str();
+  add_where(*list, all->where);
+  list->footer("Example:\n  semel idempotency list --namespace 'POST /api/v1/runs'");
+  on_chosen(*list, chosen, std::move(all), list_reservations);
   add("show", "Show what is known of a key", show_reservation);
   const auto [forgotten, options] =
       add("forget", "Forget a key: the next request with it is a new one", forget_reservation);

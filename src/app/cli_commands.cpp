@@ -193,13 +193,13 @@ Json runs_of_server(const RunsOptions& options) {
 
 }  // namespace
 
-int list_runs(const RunsOptions& options, std::ostream& out) {
+int list_runs(const RunsOptions& options, Output output) {
   if (options.limit == 0) throw Error("VALIDATION_ERROR", "--limit 0 shows nothing");
   const Json page = options.store.empty() ? runs_of_server(options) : runs_of_store(options);
   if (options.where.json) {
-    print_json(page, out);
+    print_json(page, output.out);
   } else {
-    print_runs(page, out);
+    print_runs(page, output);
   }
   return 0;
 }

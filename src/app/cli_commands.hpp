@@ -34,7 +34,7 @@ struct RunsOptions {
   std::size_t limit = 20;
 };
 
-int list_runs(const RunsOptions& options, std::ostream& out);
+int list_runs(const RunsOptions& options, Output output);
 
 struct JournalOptions {
   Where where{};

@@ -1,11 +1,17 @@
 #include "app/cli_remote.hpp"
 
+#include "http/client_core.hpp"
+#include "http/origin.hpp"
+#include "http/target.hpp"
+
 #include <utility>
 #include <variant>
 
 namespace semel::app {
 
 namespace {
+
+constexpr std::size_t answer_bytes_max = std::size_t{1} << 20U;
 
 http::ClientOptions options_of(const std::string& api_key) {
   http::ClientOptions options;
@@ -18,7 +24,7 @@ http::ClientOptions options_of(const std::string& api_key) {
 }  // namespace
 
 Remote::Remote(std::string url, const std::string& api_key)
-    : url_(std::move(url)), client_(url_, options_of(api_key)) {}
+    : url_(std::move(url)), api_key_(api_key), client_(url_, options_of(api_key)) {}
 
 /// A server that is not there is what goes wrong most often: say where we looked and what to do.
 template <class F>
@@ -49,6 +55,23 @@ Json Remote::post(const std::string& path, const Parameters& places, const Json&
   return reach([&] {
     return client_.call(http::post<Json, Json>(path).idempotent({}), body,
                         {.idempotency_key = key, .path = places});
+  });
+}
+
+void Remote::follow(const std::string& path, const Parameters& places,
+                    const std::function<bool(const Event&)>& each) {
+  std::string target = path;
+  for (const auto& [name, text] : places) {
+    const std::string place = "{" + name + "}";
+    if (const std::size_t at = target.find(place); at != std::string::npos)
+      target.replace(at, place.size(), http::percent_encoded(text));
+  }
+  reach([&] {
+    const auto transport = http::ClientTransport::open(http::read_origin(url_),
+                                                       {.answer_bytes_max = answer_bytes_max});
+    http::Outgoing request{.method = "GET", .target = target};
+    if (!api_key_.empty()) request.headers.push_back({"authorization", "Bearer " + api_key_});
+    follow_events(*transport, std::move(request), each, http::detail::system_sources().wait);
   });
 }
 

@@ -1,9 +1,12 @@
 // A server as the command line sees it: what it answers is JSON, what it refuses is thrown as an Error with its code.
 #pragma once
 
+#include "app/cli_events.hpp"
+
 #include <semel/http.hpp>
 #include <semel/value.hpp>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,6 +30,10 @@ class Remote {
   Json post(const std::string& path, const Parameters& places, const Json& body,
             const std::optional<std::string>& key = {});
 
+  /// The events at `path`, until `each` says that it was the last; see `follow_events`.
+  void follow(const std::string& path, const Parameters& places,
+              const std::function<bool(const Event&)>& each);
+
   void remove(const std::string& path, const Parameters& places, const Parameters& query = {});
 
  private:
@@ -34,6 +41,7 @@ class Remote {
   auto reach(F call);
 
   std::string url_;
+  std::string api_key_;
   http::Client client_;
 };
 

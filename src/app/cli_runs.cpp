@@ -19,7 +19,6 @@ namespace json = boost::json;
 constexpr std::size_t value_width = 100;
 constexpr int not_yet = 3;
 constexpr int ended_badly = 4;
-constexpr const char* tail_pause = "300ms";
 
 struct OneRun {
   Where where;
@@ -190,47 +189,23 @@ std::string entry_line(const Json& entry) {
                      text_of(entry, "name"), shortened(text_of(entry, "value"), value_width));
 }
 
-/// Entries behind `after`, page by page.
-std::int64_t print_entries(Remote& remote, const OneRun& command, std::int64_t after,
-                           std::ostream& out) {
-  Parameters query{{"limit", "200"}};
-  for (;;) {
-    const Json page = remote.get("/api/v1/runs/{id}/journal", place(command), query);
-    for (const Json& entry : page.as_object().at("items").as_array()) {
-      const auto seq = entry.as_object().at("seq").to_number<std::int64_t>();
-      if (seq <= after) continue;
-      after = seq;
-      if (command.where.json) {
-        print_json(entry, out);
-      } else {
-        fmt::print(out, "{}\n", entry_line(entry));
-      }
-    }
-    out.flush();
-    const std::string next = text_of(page, "nextCursor");
-    if (next.empty()) return after;
-    query["cursor"] = next;
-  }
-}
-
 /// The journal as it grows, until the run is over.
 int tail(const OneRun& command, Output output) {
   Remote remote = command.where.connect();
-  std::int64_t seen = -1;
-  for (;;) {
-    const Json run = remote.get("/api/v1/runs/{id}", place(command));
-    const std::string version = text_of(run, "version");
-    if (version.empty() || std::stoll(version) > seen)
-      seen = print_entries(remote, command, seen, output.out);
-    const std::string status = text_of(run, "status");
-    if (is_over(status)) {
-      if (!command.where.json) fmt::print(output.out, "{}\n", status);
-      return status == "completed" ? 0 : ended_badly;
+  remote.follow("/api/v1/runs/{id}/journal", place(command), [&](const Event& event) {
+    if (event.kind == "end") return false;
+    const Json entry = value::from_text(event.data);
+    if (command.where.json) {
+      print_json(entry, output.out);
+    } else {
+      fmt::print(output.out, "{}\n", entry_line(entry));
     }
-    // The server waits for us, and less long where the run ends meanwhile.
-    static_cast<void>(
-        remote.get("/api/v1/runs/{id}/result", place(command), {{"wait", tail_pause}}));
-  }
+    output.out.flush();
+    return true;
+  });
+  const std::string status = text_of(remote.get("/api/v1/runs/{id}", place(command)), "status");
+  if (!command.where.json) fmt::print(output.out, "{}\n", painted(status, output.has_colour));
+  return status == "completed" ? 0 : ended_badly;
 }
 
 CLI::App& add_one(CLI::App& runs, const std::string& name, const std::string& about, OneRun& run,
@@ -295,10 +270,10 @@ std::string error_text(const Json& run) {
   return shortened(text_of(*error, "code") + ": " + text_of(*error, "message"), value_width);
 }
 
-void print_runs(const Json& page, std::ostream& out) {
+void print_runs(const Json& page, Output output) {
   const json::array& runs = page.as_object().at("items").as_array();
   if (runs.empty()) {
-    fmt::print(out, "no runs\n");
+    fmt::print(output.out, "no runs\n");
     return;
   }
   Table table({"RUN", "WORKFLOW", "STATUS", "STARTED (UTC)", "WAITING FOR, OR WHY NOT"});
@@ -308,9 +283,9 @@ void print_runs(const Json& page, std::ostream& out) {
                time_for_people(text_of(run, "createdAt")),
                waits.empty() ? error_text(run) : waits});
   }
-  table.print(out);
+  table.print(output.out, output.has_colour);
   if (page.as_object().at("more").as_bool())
-    fmt::print(out, "the {} newest; --limit shows more\n", runs.size());
+    fmt::print(output.out, "the {} newest; --limit shows more\n", runs.size());
 }
 
 void add_run_commands(CLI::App& runs, Action& chosen) {

@@ -19,6 +19,6 @@ std::string waiting_text(const Json& run);
 std::string error_text(const Json& run);
 
 /// A list of runs, {"items", "more"}, as a table.
-void print_runs(const Json& page, std::ostream& out);
+void print_runs(const Json& page, Output output);
 
 }  // namespace semel::app

@@ -60,7 +60,7 @@ int run_serve(const ServeCommand& command, const Workflows& workflows, Output ou
   http::ServerOptions options{.host = host, .port = port};
   options.threads = std::max(1U, std::thread::hardware_concurrency());
   options.stop_grace = requests_grace;
-  const auto server = http::serve(engine, options);
+  const auto server = http::serve(engine, options, command.workspace);
   const std::string url = url_of(host, server->port());
   fmt::print(output.out, "semel: serving {} on {}\n", command.store, url);
   if (command.is_demo) fmt::print(output.out, "{}", demo_text(url));

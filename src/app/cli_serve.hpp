@@ -3,6 +3,8 @@
 
 #include "app/cli.hpp"
 
+#include <semel/serve.hpp>
+
 #include <string>
 
 namespace semel::app {
@@ -11,6 +13,7 @@ struct ServeCommand {
   std::string store;
   std::string listen = "127.0.0.1:7373";
   bool is_demo = false;
+  http::WorkspaceLimits workspace{};
 };
 
 /// Serves until SIGTERM or SIGINT, then finishes what is under way, for ten seconds at most. Throws Error.

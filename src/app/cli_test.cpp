@@ -123,6 +123,7 @@ TEST_CASE("help fits a screen and every command comes with an example") {
                                       {"journal"},
                                       {"journal", "dump"},
                                       {"idempotency"},
+                                      {"idempotency", "list"},
                                       {"idempotency", "show"},
                                       {"idempotency", "forget"},
                                       {"api-key"},

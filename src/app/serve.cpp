@@ -6,7 +6,8 @@
 
 namespace semel::http {
 
-std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options) {
+std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options,
+                              const WorkspaceLimits& workspace) {
   // The server asks the routes who may, and the routes are made for the server.
   const auto api = std::make_shared<std::weak_ptr<semel::serve::Api>>();
   options.authenticate = [api](const Request& request) -> std::variant<Identity, Refusal> {
@@ -25,7 +26,8 @@ std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options) {
                           .driver = core.shared_driver(),
                           .kernel = core.kernel(),
                           .limits = core.options().limits,
-                          .retention = base::bounded(core.options().retention)},
+                          .retention = base::bounded(core.options().retention),
+                          .workspace = workspace},
       server->core());
   *api = routes;
   // The server keeps them, also on its way out where they cannot be opened.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "engine/driver_meter.hpp"
 #include "engine/loop.hpp"
 #include "store/store.hpp"
 
@@ -74,6 +75,15 @@ class Driver {
 
   /// What is committed, from any thread.
   virtual std::shared_ptr<store::Reader> reader() = 0;
+
+  /// From any thread. Only a driver with threads measures anything.
+  const DriverMeter& meter() const { return meter_; }
+
+ protected:
+  DriverMeter& own_meter() { return meter_; }
+
+ private:
+  DriverMeter meter_;
 };
 
 /// Opens the store, again where it was lost. The reader that comes with it sees what it commits.

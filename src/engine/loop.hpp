@@ -124,6 +124,11 @@ struct LoopCounters {
   std::uint64_t replays = 0;
   std::uint64_t evictions = 0;
   std::uint64_t recovered = 0;
+  std::uint64_t steps_done = 0;    ///< attempts that gave a result
+  std::uint64_t steps_failed = 0;  ///< attempts that did not
+  std::uint64_t runs_completed = 0;
+  std::uint64_t runs_failed = 0;
+  std::uint64_t runs_cancelled = 0;
 };
 
 struct Batch {
@@ -317,6 +322,7 @@ class Loop {
   void after_commit(const RunPtr& run, const journal::Entry& entry, store::Effects& effects);
   void apply_outcomes(const RunPtr& run, const std::vector<std::string>& outcomes);
   void run_effects(const store::Effects& effects);
+  void count_end(RunStatus status);
   void settle(const RunPtr& run);
   void release(const RunPtr& run, const journal::Entry& entry);
   void run_deferred(const RunPtr& run);

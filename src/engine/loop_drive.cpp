@@ -282,6 +282,7 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
   if (run->dropped) return;
   if (run->state.crashes == 0 && run->uncommitted == 0) suspect_progress(run->key, false);
   if (const auto end = end_of(entry)) {
+    count_end(static_cast<RunStatus>(end->status));
     over(run->key, run_end(*end));
     return;
   }
@@ -337,8 +338,15 @@ void Loop::continue_with(const RunPtr& run, std::vector<Request> requests) {
   write(run, std::move(entry));
 }
 
+void Loop::count_end(RunStatus status) {
+  if (status == RunStatus::completed) ++counters_.runs_completed;
+  if (status == RunStatus::failed) ++counters_.runs_failed;
+  if (status == RunStatus::cancelled) ++counters_.runs_cancelled;
+}
+
 void Loop::run_effects(const store::Effects& effects) {
   for (const RunKey key : effects.ended) {
+    count_end(RunStatus::cancelled);
     if (!watchers_.contains(key)) {
       over(key, {RunStatus::cancelled, {}, {}});
       continue;

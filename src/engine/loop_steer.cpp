@@ -83,6 +83,7 @@ void Loop::cancel(std::string workspace, const std::string& id, CancelOptions op
       [this, id, reply](Answer& answer) {
         if (auto* cancelled = std::get_if<store::Cancelled>(&answer)) {
           reply(std::monostate{});
+          if (cancelled->run.ended_at == now_) count_end(RunStatus::cancelled);
           if (const auto end = end_of(cancelled->run)) over(cancelled->run.key, *end);
           run_effects(cancelled->effects);
         } else if (std::holds_alternative<store::RunMissing>(answer)) {

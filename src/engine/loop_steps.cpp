@@ -195,6 +195,7 @@ void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t
   arrival.op = op;
   arrival.name = operation->name;
   arrival.attempt = attempt;
+  ++(outcome.failure ? counters_.steps_failed : counters_.steps_done);
   if (!outcome.failure && outcome.value.size() > options_.limits.payload_bytes_max) {
     outcome.failure = journal::Failure{
         .code = "PAYLOAD_TOO_LARGE",

@@ -294,10 +294,12 @@ void ThreadedDriver::hand_over_if_due() {
 void ThreadedDriver::hand_over_batch() {
   if (committing_ || !loop_.has_batch()) return;
   committing_ = true;
+  const auto since = batch_since_.value_or(base::monotonic_now());
   batch_since_.reset();
   {
     const std::lock_guard lock(mutex_);
     to_commit_.emplace(loop_.take_batch());
+    to_commit_since_ = since;
   }
   wake_committer_.notify_one();
 }
@@ -312,7 +314,11 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
     idempotency::set_now(aside.command, at);
     commands.push_back(std::move(aside.command));
   }
+  own_meter().commands.add(commands.size());
+  const auto began = base::monotonic_now();
   auto answers = store_.store->execute(commands);
+  own_meter().commit_time.add(base::monotonic_now() - began);
+  if (!answers) ++own_meter().store_errors;
   commands.erase(commands.begin() + own, commands.end());
   return answers;
 }
@@ -328,8 +334,10 @@ void ThreadedDriver::run_committer() {
     std::optional<Batch> batch = std::exchange(to_commit_, std::nullopt);
     std::vector<Aside> asides = std::exchange(asides_, {});
     const std::optional<base::Fault> lost = lost_;
+    const std::chrono::nanoseconds since = to_commit_since_;
     is_executing_ = true;
     lock.unlock();
+    if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
     std::vector<store::Command> none;
     const auto began = base::monotonic_now() - base::thread_cpu_time();
     auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost)
@@ -411,8 +419,10 @@ void ThreadedDriver::run_step(StepJob job) {
     tasks_.push_back(std::move(job));
     return;
   }
-  pool_.submit(
-      [this, job = std::move(job)]() mutable { run_blocking(std::move(job), *this, clients_); });
+  pool_.submit([this, job = std::move(job), since = base::monotonic_now()]() mutable {
+    own_meter().step_wait.add(base::monotonic_now() - since);
+    run_blocking(std::move(job), *this, clients_);
+  });
 }
 
 void ThreadedDriver::report(std::string_view message) {

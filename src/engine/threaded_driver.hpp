@@ -91,6 +91,7 @@ class ThreadedDriver final : public Driver, Host {
   std::vector<Input> inputs_;
   std::vector<Input> own_inputs_;  ///< from the loop's own thread, which needs no lock
   std::optional<Batch> to_commit_;
+  std::chrono::nanoseconds to_commit_since_{0};  ///< when it got its first command
   std::optional<ExecutedBatch> executed_;
   std::vector<Aside> asides_;
   bool is_executing_ = false;  ///< the committer is at the store

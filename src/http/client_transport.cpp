@@ -67,6 +67,15 @@ class Wire {
                    : exchange_over(*plain_, message, answer);
   }
 
+  /// The head of an answer; its body follows by `read_part`.
+  error_code ask(const Message& message, Answer& answer) {
+    return secure_ ? ask_over(*secure_, message, answer) : ask_over(*plain_, message, answer);
+  }
+
+  error_code read_part(Answer& answer) {
+    return secure_ ? read_part_over(*secure_, answer) : read_part_over(*plain_, answer);
+  }
+
   /// Whether the server has left an idle connection alone. What it says unasked is a farewell.
   bool is_fresh() {
     error_code error;
@@ -90,6 +99,28 @@ class Wire {
                             [&](error_code outcome, std::size_t) { error = outcome; });
     run();
     return error && while_writing ? while_writing : error;
+  }
+
+  template <class Stream>
+  error_code ask_over(Stream& stream, const Message& message, Answer& answer) {
+    error_code error;
+    beast::http::async_write(stream, message,
+                             [&](error_code outcome, std::size_t) { error = outcome; });
+    run();
+    if (error) return error;
+    beast::http::async_read_header(stream, buffer_, answer,
+                                   [&](error_code outcome, std::size_t) { error = outcome; });
+    run();
+    return error;
+  }
+
+  template <class Stream>
+  error_code read_part_over(Stream& stream, Answer& answer) {
+    error_code error;
+    beast::http::async_read_some(stream, buffer_, answer,
+                                 [&](error_code outcome, std::size_t) { error = outcome; });
+    run();
+    return error;
   }
 
   beast::tcp_stream& lowest() { return secure_ ? beast::get_lowest_layer(*secure_) : *plain_; }
@@ -144,6 +175,31 @@ class WireTransport final : public ClientTransport {
     Response response = response_of(answer.release());
     if (stays) keep(std::move(wire));
     return response;
+  }
+
+  std::variant<Response, NoAnswer> follow(
+      const Outgoing& request, std::chrono::nanoseconds silence,
+      const std::function<bool(std::string_view)>& part) override {
+    Wire wire(tls_.get(), origin_);
+    wire.begin_attempt(silence);
+    if (const error_code error = wire.connect(origin_))
+      return NoAnswer{"cannot connect: " + error.message()};
+    Answer answer;
+    answer.body_limit(boost::none);
+    if (const error_code error = wire.ask(message_of(request), answer))
+      return NoAnswer{error.message()};
+    const bool is_for_part = answer.get().result_int() == 200;
+    while (!answer.is_done()) {
+      wire.begin_attempt(silence);
+      const error_code error = wire.read_part(answer);
+      std::string& body = answer.get().body();
+      const bool goes_on = !is_for_part || body.empty() || part(body);
+      if (is_for_part) body.clear();
+      if (!goes_on) break;
+      if (error) return NoAnswer{error.message()};
+      if (body.size() > options_.answer_bytes_max) return NoAnswer{"the answer is too large"};
+    }
+    return response_of(answer.release());
   }
 
  private:

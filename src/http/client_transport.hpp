@@ -7,8 +7,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -45,6 +47,13 @@ class ClientTransport {
   virtual std::variant<Response, NoAnswer> exchange(const Outgoing& request,
                                                     std::chrono::nanoseconds timeout,
                                                     bool may_reuse) = 0;
+
+  /// The same for an answer that comes bit by bit, such as events: `part` is handed what has come and says whether to go on.
+  /// Gives the answer's head; what came of a body that is not for `part`, because it is no 200, is in it. NoAnswer where
+  /// the connection broke, or nothing came for as long as `silence`.
+  virtual std::variant<Response, NoAnswer> follow(
+      const Outgoing& request, std::chrono::nanoseconds silence,
+      const std::function<bool(std::string_view)>& part) = 0;
 };
 
 }  // namespace semel::http

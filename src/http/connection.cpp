@@ -28,7 +28,7 @@ void append_chunk_size(std::string& out, std::size_t size) {
 }  // namespace
 
 Responder::~Responder() {
-  if (sink_) sink_->answer(unanswered());
+  if (sink_) answer(unanswered());
 }
 
 Connection::Connection(ConnectionLoop& loop, Handler& handler, const ListenerLimits& limits,
@@ -328,6 +328,7 @@ void Connection::refuse(const Refused& refused) {
   deadline_ = {};
   state_ = State::handling;
   is_dispatched_ = true;
+  handler_.on_refused(refused.status);
   take_answer(problem(refused.status, refused.code, refused.detail));
 }
 

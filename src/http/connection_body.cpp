@@ -25,6 +25,7 @@ void Connection::begin_body() {
   if (admission_.refusal) {
     close_after_ = true;
     state_ = State::handling;
+    handler_.on_refused(admission_.refusal->status);
     take_answer(std::move(*admission_.refusal));
     return;
   }

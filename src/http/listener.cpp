@@ -18,6 +18,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <unordered_set>
@@ -120,10 +121,17 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
 
   Handler& handler() { return handler_; }
 
-  void add(Connection* connection) { connections_.insert(connection); }
+  /// From any thread.
+  std::size_t open_connections() const { return open_.load(std::memory_order_relaxed); }
+
+  void add(Connection* connection) {
+    connections_.insert(connection);
+    open_.store(connections_.size(), std::memory_order_relaxed);
+  }
 
   void remove(Connection* connection) {
     connections_.erase(connection);
+    open_.store(connections_.size(), std::memory_order_relaxed);
     end_if_done();
   }
 
@@ -229,6 +237,7 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
   std::thread::id thread_id_;
 
   std::unordered_set<Connection*> connections_;
+  std::atomic<std::size_t> open_{0};  ///< as many, for others to read
   std::chrono::nanoseconds now_{};
   std::chrono::nanoseconds stop_at_{};
   std::chrono::sys_seconds date_second_{};
@@ -450,6 +459,12 @@ class SocketListener final : public Listener {
   ~SocketListener() override { stop(); }  // NOLINT(bugprone-exception-escape)
 
   std::uint16_t port() const override { return port_; }
+
+  std::size_t connections() const override {
+    std::size_t open = 0;
+    for (const auto& loop : loops_) open += loop->open_connections();
+    return open;
+  }
 
   void stop() override {
     const std::lock_guard lock(stopping_);

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "http/head_parser.hpp"
+#include "http/request_meter.hpp"
 
 #include <semel/detail/http_message.hpp>
 
@@ -111,17 +112,33 @@ class Responder {
   /// Has `work` done on the connection's thread; false where that has ended, and nothing is done.
   bool post(std::function<void()> work) const { return sink_->post(std::move(work)); }
 
-  void answer(Response response) { std::exchange(sink_, nullptr)->answer(std::move(response)); }
+  /// From here on the request is one of `meter`'s; it came at `since`.
+  void measure(std::shared_ptr<RequestMeter> meter, std::chrono::nanoseconds since) {
+    meter_ = std::move(meter);
+    since_ = since;
+  }
+
+  void answer(Response response) {
+    count(response.status);
+    std::exchange(sink_, nullptr)->answer(std::move(response));
+  }
 
   /// Sends the head; the body of `head` is its first part. `length`: of all parts together, where that is known.
   AnswerStream stream(Response head, std::optional<std::uint64_t> length = {}) {
+    count(head.status);
     auto sink = std::exchange(sink_, nullptr);
     sink->begin_stream(std::move(head), length);
     return AnswerStream{std::move(sink)};
   }
 
  private:
+  void count(int status) {
+    if (meter_) meter_->answered(status, base::monotonic_now() - since_);
+  }
+
   std::shared_ptr<AnswerSink> sink_;
+  std::shared_ptr<RequestMeter> meter_;
+  std::chrono::nanoseconds since_{0};
 };
 
 /// What a request may bring along.
@@ -145,6 +162,9 @@ class Handler {
   /// Called on the connection's thread, so it must not block. `request` stays as it is until it is answered, also where
   /// the client has gone away.
   virtual void handle(const Request& request, Responder responder) = 0;
+
+  /// Told of an answer that was given without asking: to what could not be understood, was too large or took too long.
+  virtual void on_refused(int status) { static_cast<void>(status); }
 };
 
 /// Listens as soon as it is made. Threads call `handler`, which must outlive it.
@@ -157,6 +177,9 @@ class Listener {
   virtual ~Listener() = default;
 
   virtual std::uint16_t port() const = 0;
+
+  /// That are open; from any thread.
+  virtual std::size_t connections() const = 0;
 
   /// Accepts nobody any more, lets the requests under way finish, cuts off what is not done after `stop_grace`.
   /// Idempotent.

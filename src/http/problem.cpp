@@ -132,7 +132,10 @@ Response problem(int status, std::string_view code, std::string_view detail,
                            {"status", status},      {"detail", detail},
                            {"code", code},          {"retryable", is_retryable(code)}};
   for (const auto& member : more) body.insert_or_assign(member.key(), member.value());
-  return {status, {{"content-type", "application/problem+json"}}, value::to_text(body)};
+  Response answer{status, {{"content-type", "application/problem+json"}}, value::to_text(body)};
+  if (const auto* after = more.if_contains("retryAfter"))
+    answer.headers.push_back({"retry-after", value::to_text(*after)});
+  return answer;
 }
 
 Response problem(std::string_view code, std::string_view detail, const boost::json::object& more) {

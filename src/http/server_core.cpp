@@ -18,6 +18,7 @@ struct ServerCore::Route {
   WholeHandler whole;  ///< the same
   bool is_open = false;
   std::function<void(std::string_view, std::exception_ptr)> on_error;
+  std::shared_ptr<RequestMeter> meter;
 };
 
 /// A request under way. Holds all that its handler needs, so that a late one finds it, whatever became of the server.
@@ -98,6 +99,8 @@ ServerCore::~ServerCore() { stop(); }
 void ServerCore::add_route(Route route) {
   if (listener_) throw Error("VALIDATION_ERROR", "the server has started; contracts come before");
   route.on_error = options_.on_error;
+  route.meter =
+      std::make_shared<RequestMeter>(route.endpoint.spec.method, route.endpoint.spec.path);
   router_.add(route.endpoint.spec.method, route.endpoint.spec.path, routes_.size());
   routes_.push_back(std::make_shared<const Route>(std::move(route)));
 }
@@ -122,6 +125,12 @@ std::vector<ContractSpec> ServerCore::contracts() const {
     if (!route->raw) specs.push_back(route->endpoint.spec);
   }
   return specs;
+}
+
+std::vector<std::shared_ptr<const RequestMeter>> ServerCore::meters() const {
+  std::vector<std::shared_ptr<const RequestMeter>> meters{unrouted_};
+  for (const auto& route : routes_) meters.push_back(route->meter);
+  return meters;
 }
 
 void ServerCore::start() {
@@ -236,11 +245,16 @@ Admission ServerCore::admit(const Request& request, const ListenerLimits& limits
 void ServerCore::handle(const Request& request, Responder responder) {
   const auto exchange = std::make_shared<Exchange>(
       Exchange{nullptr, request, {}, nullptr, std::move(responder), handlers_});
+  const auto since = base::monotonic_now();
+  exchange->responder.measure(unrouted_, since);
   std::optional<Response> refusal;
   try {
     if (guard_) refusal = guard_(request);
     if (!refusal) exchange->route = find(request, exchange->call, refusal);
+    if (exchange->route) exchange->responder.measure(exchange->route->meter, since);
     if (!refusal) refusal = refuse_caller(*exchange->route, request, exchange->call);
+    if (!refusal && limit_ && !exchange->route->is_open)
+      refusal = limit_(exchange->call, exchange->route->endpoint.spec.name);
     if (!refusal) refusal = parse(*exchange);
   } catch (...) {
     refusal = answer_to(std::current_exception());

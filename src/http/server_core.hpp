@@ -74,6 +74,11 @@ class ServerCore final : public Handler {
     guard_ = std::move(guard);
   }
 
+  /// Asked of every request whose caller may, by the route's name; an answer turns it away. Must not block.
+  void limit(std::function<std::optional<Response>(const Call&, std::string_view)> limit) {
+    limit_ = std::move(limit);
+  }
+
   /// Called when the server begins to stop: whoever keeps requests waiting answers them.
   void before_stop(std::function<void()> dismiss) { before_stop_ = std::move(dismiss); }
 
@@ -95,8 +100,15 @@ class ServerCore final : public Handler {
 
   std::vector<ContractSpec> contracts() const;
 
+  /// One per route, and one without a route for what belongs to none; once it has started.
+  std::vector<std::shared_ptr<const RequestMeter>> meters() const;
+
+  std::size_t connections() const { return listener_ ? listener_->connections() : 0; }
+
   Admission admit(const Request& request, const ListenerLimits& limits) override;
   void handle(const Request& request, Responder responder) override;
+
+  void on_refused(int status) override { unrouted_->count(status); }
 
  private:
   struct Route;
@@ -116,8 +128,10 @@ class ServerCore final : public Handler {
   const base::SystemClock clock_;
   Router router_;
   std::vector<std::shared_ptr<const Route>> routes_;
+  const std::shared_ptr<RequestMeter> unrouted_ = std::make_shared<RequestMeter>("", "");
   std::shared_ptr<IdempotencyLayer> layer_;
   std::function<std::optional<Response>(const Request&)> guard_;
+  std::function<std::optional<Response>(const Call&, std::string_view)> limit_;
   std::function<void()> before_stop_;
   std::shared_ptr<HandlerThreads> handlers_;
   std::unique_ptr<Listener> listener_;

@@ -78,6 +78,9 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   void remember(const store::ReservationId& id, std::string fingerprint, FinishedAnswer answer,
                 AnswerCache::Ticket ticket);
 
+  /// Counts what such a one found, but for what it remembered.
+  void count(const Found& found);
+
   /// Completes, releases, renews, forgets or finds: see store/reservation.hpp.
   void execute(store::Command command, Port::Reply reply);
   base::Result<store::Answer> call(store::Command command);
@@ -115,7 +118,6 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   void wake(const store::ReservationId& id, Wake how_many);
 
   Found found(const store::Reserve& ask, store::Answer& answer, AnswerCache::Ticket ticket);
-  void count(const Found& found);
   struct Finishing;
   Finishing before(const store::Command& command);
   void after(const Finishing& finishing, const base::Result<store::Answer>& answer);

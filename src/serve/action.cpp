@@ -78,15 +78,26 @@ std::string id_in(const Response& answer) {
 /// taking it at once; and what is refused writes nothing.
 class ActionWork final : public store::Work {
  public:
-  ActionWork(Effect effect, std::optional<Key> key, Kept kept, std::shared_ptr<const void> alive)
-      : alive_(std::move(alive)), effect_(std::move(effect)), key_(std::move(key)), kept_(kept) {}
+  ActionWork(Effect effect, std::optional<Key> key, Kept kept, Charge charge,
+             std::shared_ptr<const void> alive)
+      : alive_(std::move(alive)),
+        effect_(std::move(effect)),
+        key_(std::move(key)),
+        kept_(kept),
+        charge_(std::move(charge)) {}
 
   std::string run(store::UnitOfWork& unit) override {
     after_commit = nullptr;
     finished.reset();
+    found.reset();
     if (key_) {
       if (auto known = look_up(unit)) {
         answer = *std::move(known);
+        return {};
+      }
+      // Only here is it known not to be a replay; those are never too many.
+      if (auto refusal = charge_(key_->id.workspace)) {
+        answer = *std::move(refusal);
         return {};
       }
     }
@@ -99,20 +110,20 @@ class ActionWork final : public store::Work {
   const std::optional<Key>& key() const { return key_; }
 
   Response answer;
-  std::optional<FinishedAnswer> finished;  ///< what was replayed
+  std::optional<FinishedAnswer> finished;   ///< what was replayed
+  std::optional<idempotency::Found> found;  ///< under the key, where nothing was replayed
   std::function<void()> after_commit;
 
  private:
   std::optional<Response> look_up(store::UnitOfWork& unit) {
-    const store::Answer found =
+    const store::Answer answered =
         unit.execute(store::FindReservation{.id = key_->id, .now = unit.now()});
-    const auto* there = std::get_if<store::ReservationFound>(&found);
+    const auto* there = std::get_if<store::ReservationFound>(&answered);
     if (there == nullptr) return std::nullopt;
     const store::ReservationRecord& reservation = there->reservation;
-    if (reservation.fingerprint != key_->fingerprint)
-      return http::answer_to(policy(), idempotency::Found{store::KeyReused{}});
-    if (reservation.state == ReservationState::in_progress)
-      return http::answer_to(policy(), idempotency::Found{store::InProgress{}});
+    if (reservation.fingerprint != key_->fingerprint) found = store::KeyReused{};
+    if (!found && reservation.state == ReservationState::in_progress) found = store::InProgress{};
+    if (found) return http::answer_to(policy(), *found);
     finished = FinishedAnswer{.state = reservation.state,
                               .bytes = std::make_shared<const std::string>(reservation.answer),
                               .expires_at = reservation.expires_at};
@@ -124,6 +135,7 @@ class ActionWork final : public store::Work {
         .id = key_->id, .fingerprint = key_->fingerprint, .owner = {}, .now = unit.now()});
     const auto* mine = std::get_if<store::Acquired>(&reserved);
     SEMEL_ASSERT(mine != nullptr);
+    found = *mine;
     std::string bytes = kept_ == Kept::id ? id_in(answer) : http::store_answer(answer);
     const bool is_whole = kept_ == Kept::whole && bytes.size() <= policy().answer_bytes_max;
     if (!is_whole && kept_ == Kept::whole) bytes.clear();
@@ -139,6 +151,7 @@ class ActionWork final : public store::Work {
   const Effect effect_;
   const std::optional<Key> key_;
   const Kept kept_;
+  const Charge charge_;
 };
 
 Response answer_of(ActionWork& work,
@@ -168,9 +181,16 @@ http::Response refused(const engine::Refusal& refusal) {
 }
 
 void Actions::perform(const Asked& asked, Effect effect, http::Responder responder, Kept kept) {
+  const auto client = std::make_shared<http::Responder>(std::move(responder));
+  perform(
+      asked, std::move(effect),
+      [client](http::Response answer) { client->answer(std::move(answer)); }, kept);
+}
+
+void Actions::perform(const Asked& asked, Effect effect, Done done, Kept kept) {
   auto header = idempotency::parse_key_lines(key_lines(asked.request));
   if (!header) {
-    responder.answer(problem("IDEMPOTENCY_KEY_INVALID", header.error().message));
+    done(problem("IDEMPOTENCY_KEY_INVALID", header.error().message));
     return;
   }
   std::optional<Key> key;
@@ -178,24 +198,28 @@ void Actions::perform(const Asked& asked, Effect effect, http::Responder respond
   if (*header) {
     key = key_of(asked, **std::move(header));
     if (const auto known = kernel_->remembered(key->id, key->fingerprint)) {
-      responder.answer(replayed(known->state, *known->bytes));
+      done(replayed(known->state, *known->bytes));
       return;
     }
     ticket = kernel_->ticket(key->id);
+  } else if (auto refusal = charge_(asked.workspace)) {
+    done(*std::move(refusal));
+    return;
   }
   const auto work =
-      std::make_shared<ActionWork>(std::move(effect), std::move(key), kept, asked.alive);
-  const auto client = std::make_shared<http::Responder>(std::move(responder));
-  const auto reply = [kernel = kernel_, work, client,
-                      ticket](const std::variant<engine::TransactReply, engine::Refusal>& done) {
-    if (std::holds_alternative<engine::TransactReply>(done) && work->finished && work->key())
+      std::make_shared<ActionWork>(std::move(effect), std::move(key), kept, charge_, asked.alive);
+  const auto reply = [kernel = kernel_, work, done,
+                      ticket](const std::variant<engine::TransactReply, engine::Refusal>& result) {
+    const bool is_done = std::holds_alternative<engine::TransactReply>(result);
+    if (is_done && work->found) kernel->count(*work->found);
+    if (is_done && work->finished && work->key())
       kernel->remember(work->key()->id, work->key()->fingerprint, *work->finished, ticket);
-    client->answer(answer_of(*work, done));
+    done(answer_of(*work, result));
   };
   const bool posted = driver_->post(
       [work, reply](engine::Loop& loop, TimePoint now) { loop.transact(work, reply, now); });
   if (!posted) {
-    client->answer(problem("STORE_UNAVAILABLE", "the engine has stopped"));
+    done(problem("STORE_UNAVAILABLE", "the engine has stopped"));
   }
 }
 

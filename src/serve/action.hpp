@@ -39,19 +39,27 @@ struct Asked {
   std::shared_ptr<const void> alive;  ///< what the effect refers to; kept until it is over
 };
 
+/// Asked once for everything that is not a replay; an answer turns it away. From any thread, and inside transactions.
+using Charge = std::function<std::optional<http::Response>(const std::string& workspace)>;
+
 class Actions {
  public:
-  Actions(std::shared_ptr<engine::Driver> driver, std::shared_ptr<idempotency::Kernel> kernel)
-      : driver_(std::move(driver)), kernel_(std::move(kernel)) {}
+  Actions(std::shared_ptr<engine::Driver> driver, std::shared_ptr<idempotency::Kernel> kernel,
+          Charge charge)
+      : driver_(std::move(driver)), kernel_(std::move(kernel)), charge_(std::move(charge)) {}
+
+  using Done = std::function<void(http::Response)>;
 
   /// Answers exactly once; does not block. With an Idempotency-Key: whoever asks again gets the same bytes, from memory
   /// where they were asked for before.
+  void perform(const Asked& asked, Effect effect, Done done, Kept kept = Kept::whole);
   void perform(const Asked& asked, Effect effect, http::Responder responder,
                Kept kept = Kept::whole);
 
  private:
   std::shared_ptr<engine::Driver> driver_;
   std::shared_ptr<idempotency::Kernel> kernel_;
+  const Charge charge_;
 };
 
 /// A refusal of the engine's as a problem.

@@ -52,18 +52,37 @@ std::string_view word_of(Needs needs) {
   return needs == Needs::read ? "read" : needs == Needs::write ? "write" : "admin";
 }
 
-/// Reads the keys inside a transaction; nothing of it is written.
-class LoadKeys final : public store::Work {
+/// Reads keys and what is used inside a transaction; nothing of it is written.
+class Load final : public store::Work {
  public:
-  explicit LoadKeys(Keyring& keys) : keys_(keys) {}
+  Load(Keyring& keys, Quotas& quotas) : keys_(keys), quotas_(quotas) {}
 
   std::string run(store::UnitOfWork& unit) override {
     keys_.load(unit);
+    while (!quotas_.is_measured()) measure_at = quotas_.measure(unit, base::monotonic_now());
     return {};
   }
 
+  std::optional<std::chrono::nanoseconds> measure_at;
+
  private:
   Keyring& keys_;
+  Quotas& quotas_;
+};
+
+class Measure final : public store::Work {
+ public:
+  explicit Measure(Quotas& quotas) : quotas_(quotas) {}
+
+  std::string run(store::UnitOfWork& unit) override {
+    again_at = quotas_.measure(unit, base::monotonic_now());
+    return {};
+  }
+
+  std::optional<std::chrono::nanoseconds> again_at;
+
+ private:
+  Quotas& quotas_;
 };
 
 }  // namespace
@@ -105,9 +124,15 @@ std::optional<std::uint64_t> expected_version(const http::Request& request) {
 Api::Api(Parts parts, http::detail::ServerCore& core)
     : parts_(std::move(parts)),
       core_(core),
-      actions_(parts_.driver, parts_.kernel),
+      quotas_(parts_.workspace),
+      actions_(parts_.driver, parts_.kernel,
+               [this](const std::string& workspace) {
+                 return quotas_.take(workspace, base::monotonic_now());
+               }),
       waits_(std::make_shared<Waits>(parts_.driver)),
       tails_(std::make_shared<Tails>(
+          parts_.driver, [&core](std::function<void()> work) { core.submit(std::move(work)); })),
+      answers_(std::make_shared<WebhookAnswers>(
           parts_.driver, [&core](std::function<void()> work) { core.submit(std::move(work)); })) {
   add_runs();
   add_steering();
@@ -117,9 +142,12 @@ Api::Api(Parts parts, http::detail::ServerCore& core)
   add_kernel();
   add_operating();
   core_.guard([this](const http::Request& request) { return guard(request); });
+  core_.limit(
+      [this](const http::Call& call, std::string_view route) { return limit(call, route); });
   core_.before_stop([this] {
     waits_->dismiss();
     tails_->dismiss();
+    answers_->dismiss();
   });
 }
 
@@ -132,7 +160,7 @@ void Api::open() {
   };
 
   const auto state = std::make_shared<State>();
-  const auto work = std::make_shared<LoadKeys>(keys_);
+  const auto work = std::make_shared<Load>(keys_, quotas_);
   const bool posted = parts_.driver->post([state, work](engine::Loop& loop, TimePoint now) {
     const auto reply = [state](Reply answer) {
       state->reply = std::move(answer);
@@ -146,6 +174,7 @@ void Api::open() {
     throw Error(refusal->code, refusal->message);
   if (const auto& error = std::get<engine::TransactReply>(state->reply).error)
     std::rethrow_exception(error);
+  if (work->measure_at) measure_soon(*work->measure_at);
   if (keys_.is_open() && !is_loopback(core_.options().host)) {
     throw Error("VALIDATION_ERROR",
                 "without API keys the server listens on this machine alone: start it on 127.0.0.1, "
@@ -185,6 +214,40 @@ std::optional<http::Response> Api::guard(const http::Request& request) const {
   if (origin && !is_local_origin(*origin))
     return http::problem("FORBIDDEN", "without API keys pages from elsewhere are not let in");
   return std::nullopt;
+}
+
+std::optional<http::Response> Api::limit(const http::Call& call, std::string_view route) {
+  if (acts_.contains(route)) return std::nullopt;
+  return quotas_.take(call.tenant, base::monotonic_now());
+}
+
+void Api::within_limits(store::UnitOfWork& unit, const std::string& workspace, std::size_t bytes,
+                        const std::function<bool()>& start) {
+  // Asked first, thrown last: whoever repeats a start is handed the run that is there, also at the limit.
+  const auto refusal = quotas_.refuse_start(unit, workspace, base::monotonic_now());
+  if (!start()) return;
+  if (refusal) throw *refusal;
+  quotas_.started(workspace, bytes);
+}
+
+/// Bytes are summed up in the background, a few rows in a transaction.
+void Api::measure_soon(std::chrono::nanoseconds at) {
+  using Reply = std::variant<engine::TransactReply, engine::Refusal>;
+  timers_.after(at - base::monotonic_now(), [self = weak_from_this()] {
+    const auto api = self.lock();
+    if (!api) return;
+    const auto work = std::make_shared<Measure>(api->quotas_);
+    // The work refers to the routes, which stay until it is over.
+    api->parts_.driver->post([api, work](engine::Loop& loop, TimePoint now) {
+      loop.transact(
+          work,
+          [api, work](const Reply&) {
+            const auto later = base::monotonic_now() + std::chrono::seconds{10};
+            api->measure_soon(work->again_at.value_or(later));
+          },
+          now);
+    });
+  });
 }
 
 Caller Api::caller_of(const http::Call& call) const { return {call.actor, call.tenant, {}}; }

@@ -7,8 +7,10 @@
 #include "idempotency/kernel.hpp"
 #include "serve/action.hpp"
 #include "serve/keyring.hpp"
+#include "serve/quotas.hpp"
 #include "serve/tails.hpp"
 #include "serve/waits.hpp"
+#include "serve/webhook_answers.hpp"
 
 #include <semel/http.hpp>
 
@@ -17,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +32,7 @@ struct Parts {
   std::shared_ptr<idempotency::Kernel> kernel;
   Limits limits;
   std::chrono::nanoseconds retention{};
+  http::WorkspaceLimits workspace{};
 };
 
 class Api : public std::enable_shared_from_this<Api> {
@@ -67,6 +71,13 @@ class Api : public std::enable_shared_from_this<Api> {
            Kept kept = Kept::whole);
 
   std::optional<http::Response> guard(const http::Request& request) const;
+  std::optional<http::Response> limit(const http::Call& call, std::string_view route);
+  /// Calls `start`, which says whether it made a run of so many bytes; throws where that is one too many.
+  void within_limits(store::UnitOfWork& unit, const std::string& workspace, std::size_t bytes,
+                     const std::function<bool()>& start);
+  void measure_soon(std::chrono::nanoseconds at);
+  void answer_webhook(const http::Request& request, const http::Call& call,
+                      const std::shared_ptr<http::Responder>& client);
   http::Response start(store::UnitOfWork& unit, engine::StartInput input);
   http::Response cancel(store::UnitOfWork& unit, const store::CancelRun& command);
   http::Response retry(store::UnitOfWork& unit, const store::FindRun& wanted,
@@ -81,10 +92,14 @@ class Api : public std::enable_shared_from_this<Api> {
   const Parts parts_;
   http::detail::ServerCore& core_;
   Keyring keys_;
+  Quotas quotas_;
   Actions actions_;
   std::shared_ptr<Waits> waits_;
   std::shared_ptr<Tails> tails_;
+  std::shared_ptr<WebhookAnswers> answers_;
+  idempotency::Timers timers_;
   std::map<std::string, Needs, std::less<>> needs_;  ///< by the route's name
+  std::set<std::string, std::less<>> acts_;  ///< routes of `actions_`, which charge themselves
 };
 
 /// 422 with the name of a parameter that is not among `known`; one that ends in "*" stands for all that begin so.

@@ -34,12 +34,13 @@ http::Response not_delivered(const std::string& token, const store::Answer& answ
 }
 
 /// What came in by the public form, as the payload of a `webhook()`.
-std::string webhook_payload(const http::Request& request, const http::Call& call) {
+WebhookRequest webhook_payload(const http::Request& request, const http::Call& call) {
   WebhookRequest payload{.method = std::string(request.method),
                          .headers = call.headers,
                          .query = call.query,
                          .body = std::string(request.body),
-                         .bodyBase64 = {}};
+                         .bodyBase64 = {},
+                         .answerId = {}};
   // Header values may be any bytes; JSON has none that are not UTF-8.
   std::erase_if(payload.headers, [](const auto& header) { return !base::is_utf8(header.second); });
   if (!base::is_utf8(payload.body)) {
@@ -47,7 +48,7 @@ std::string webhook_payload(const http::Request& request, const http::Call& call
     base::append_base64(*payload.bodyBase64, std::as_bytes(std::span{request.body}));
     payload.body.clear();
   }
-  return value::encode(payload);
+  return payload;
 }
 
 }  // namespace
@@ -93,8 +94,14 @@ void Api::add_hooks() {
               wanted, engine::new_run(input, *parts_.registry, unit.store.new_run_key(),
                                       ids.next(now), now, parts_.retention)};
           command.deliver.now = now;
-          const store::Answer answer = unit.store.execute(command);
+          store::Answer answer;
           const auto* done = std::get_if<store::Delivered>(&answer);
+          const std::size_t bytes = input.input.size() + wanted.payload.size();
+          within_limits(unit.store, wanted.workspace, bytes, [&] {
+            answer = unit.store.execute(command);
+            done = std::get_if<store::Delivered>(&answer);
+            return done != nullptr && done->started;
+          });
           if (done == nullptr) return not_delivered(wanted.token, answer, "/payload");
           return json_answer(done->started ? 201 : 200,
                              {{"runId", done->run_id}, {"started", done->started}});
@@ -142,34 +149,50 @@ void Api::add_webhooks() {
                          const std::shared_ptr<const void>&, http::Responder responder) {
                     const auto client = std::make_shared<http::Responder>(std::move(responder));
                     core_.submit([this, &request, call, client] {
-                      const std::string& token = call.path.at("token");
-                      store::Deliver wanted;
                       try {
-                        const auto found =
-                            value_or_throw(parts_.driver->reader()->public_hook(token));
-                        if (!found) {
-                          client->answer(no_hook());
-                          return;
-                        }
-                        wanted = engine::delivery(parts_.limits, found->workspace, token,
-                                                  webhook_payload(request, call), {});
+                        answer_webhook(request, call, client);
                       } catch (...) {
                         client->answer(http::detail::answer_to(std::current_exception()));
-                        return;
                       }
-                      actions_.perform(
-                          {request, "webhook:" + token, wanted.workspace, shared_from_this()},
-                          [wanted](Unit& unit) -> http::Response {
-                            store::Deliver deliver = wanted;
-                            deliver.now = unit.store.now();
-                            const store::Answer answer = unit.store.execute(deliver);
-                            if (!std::holds_alternative<store::Delivered>(answer))
-                              return not_delivered(deliver.token, answer, "");
-                            return {202, {}, ""};
-                          },
-                          std::move(*client));
                     });
                   });
+}
+
+/// Throws before `client` is answered, or not at all.
+void Api::answer_webhook(const http::Request& request, const http::Call& call,
+                         const std::shared_ptr<http::Responder>& client) {
+  const std::string& token = call.path.at("token");
+  const auto reader = parts_.driver->reader();
+  const auto found = value_or_throw(reader->public_hook(token));
+  if (!found) throw HookNotFoundError("HOOK_NOT_FOUND", "nobody has this token");
+  const WebhookPlan plan = plan_of(found->hook.shape);
+  WebhookRequest payload = webhook_payload(request, call);
+  http::Response accepted = plan.fixed ? response_of(*plan.fixed) : http::Response{202, {}, ""};
+  if (plan.within) {
+    const auto run = value_or_throw(reader->find(found->workspace, found->hook.run_id));
+    const AnswerPlace place{.run_id = found->hook.run_id,
+                            .answer_id = new_answer_id(),
+                            .from = run && run->version ? *run->version : 0,
+                            .within = *plan.within};
+    payload.answerId = place.answer_id;
+    accepted = promise_of(place);
+  }
+  const store::Deliver wanted =
+      engine::delivery(parts_.limits, found->workspace, token, value::encode(payload), {});
+  actions_.perform(
+      {request, "webhook:" + token, wanted.workspace, shared_from_this()},
+      [wanted, accepted](Unit& unit) -> http::Response {
+        store::Deliver deliver = wanted;
+        deliver.now = unit.store.now();
+        const store::Answer answer = unit.store.execute(deliver);
+        if (!std::holds_alternative<store::Delivered>(answer))
+          return not_delivered(deliver.token, answer, "");
+        return accepted;
+      },
+      // Also a replay: what was promised then is in the journal, or will be.
+      [answers = answers_, client, workspace = wanted.workspace](http::Response answer) {
+        answers->keep(workspace, std::move(answer), std::move(*client));
+      });
 }
 
 }  // namespace semel::serve

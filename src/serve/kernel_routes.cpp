@@ -2,6 +2,7 @@
 #include "base/sha256.hpp"
 #include "http/problem.hpp"
 #include "idempotency/scope.hpp"
+#include "serve/reservation_list.hpp"
 #include "serve/route.hpp"
 #include "serve/text.hpp"
 #include "serve/view.hpp"
@@ -176,6 +177,15 @@ store::ReservationId id_by_query(const http::Call& call) {
           .key = at("key")};
 }
 
+ReservationQuery list_query(const http::Call& call) {
+  check_query(call, {"namespace", "limit", "cursor"});
+  ReservationQuery query{.workspace = call.tenant, .ns = {}, .limit = limit_of(call), .before = {}};
+  if (const auto ns = call.query.find("namespace"); ns != call.query.end()) query.ns = ns->second;
+  if (const auto cursor = call.query.find("cursor"); cursor != call.query.end())
+    query.before = read_number_cursor(cursor->second);
+  return query;
+}
+
 std::string_view word_of(store::ReservationState state) {
   switch (state) {
     case store::ReservationState::in_progress:
@@ -275,8 +285,15 @@ void Api::add_kernel() {
         renew.lease = duration_in(body, "lease", renew.lease);
         parts_.kernel->execute(std::move(renew), answering(to, done_or_lost));
       });
-  add("GET", "/api/v1/idempotency", "idempotency.get", {}, {"namespace", "key", "scope.*"}, any,
-      Needs::read, [this, answering](const http::Call& call, const Json&, const Client& to) {
+  add("GET", "/api/v1/idempotency", "idempotency.get", {},
+      {"namespace", "key", "scope.*", "limit", "cursor"}, any, Needs::read,
+      [this, answering](const http::Call& call, const Json&, const Client& to) {
+        // Without a key: those that are there.
+        if (!call.query.contains("key")) {
+          list_reservations(*parts_.driver, list_query(call), to);
+          return;
+        }
+        check_query(call, {"namespace", "key", "scope.*"});
         parts_.kernel->execute(store::FindReservation{.id = id_by_query(call)},
                                answering(to, found_or_not));
       });

@@ -1,13 +1,13 @@
 // What is for operators: health, metrics, which workflows there are, and keys.
 #include "http/json_schema.hpp"
 #include "http/problem.hpp"
+#include "serve/metrics.hpp"
 #include "serve/route.hpp"
 #include "serve/text.hpp"
 #include "serve/view.hpp"
 #include "serve/wire.hpp"
 
 #include <boost/json.hpp>
-#include <fmt/format.h>
 
 namespace semel::serve {
 
@@ -58,61 +58,6 @@ KeyWish wish_of(const wire::NewKey& body, const http::Call& call) {
   return wish;
 }
 
-class MetricsText {
- public:
-  void add(std::string_view name, std::string_view kind, std::string_view help,
-           std::uint64_t value) {
-    text_ += fmt::format("# HELP semel_{0} {1}\n# TYPE semel_{0} {2}\nsemel_{0} {3}\n", name, help,
-                         kind, value);
-  }
-
-  void add_outcomes(const idempotency::KernelCounters& counters) {
-    text_ +=
-        "# HELP semel_idempotency_total Answers of the idempotency kernel\n"
-        "# TYPE semel_idempotency_total counter\n";
-    for (const auto& [outcome, value] : std::to_array<std::pair<std::string_view, std::uint64_t>>(
-             {{"hit", counters.hits},
-              {"miss", counters.misses},
-              {"takeover", counters.takeovers},
-              {"in_progress", counters.in_progress},
-              {"conflict", counters.conflicts},
-              {"unknown", counters.unknown},
-              {"fence_lost", counters.fences_lost}})) {
-      text_ += fmt::format("semel_idempotency_total{{outcome=\"{}\"}} {}\n", outcome, value);
-    }
-  }
-
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-std::string metrics_of(const engine::Loop& loop, const idempotency::KernelCounters& kernel) {
-  const engine::LoopCounters& counters = loop.counters();
-  MetricsText text;
-  text.add("batches_total", "counter", "Batches given to the store", counters.batches);
-  text.add("commands_total", "counter", "Commands in them", counters.commands);
-  text.add("stale_total", "counter", "Runs read anew because somebody else had written",
-           counters.stale);
-  text.add("late_results_total", "counter", "Results of steps that nobody waited for any more",
-           counters.late_results);
-  text.add("replays_total", "counter", "Runs rebuilt from their journal", counters.replays);
-  text.add("evictions_total", "counter", "Idle runs dropped from memory", counters.evictions);
-  text.add("recovered_total", "counter", "Runs with attempts that a crash had cut off",
-           counters.recovered);
-  text.add("live_runs", "gauge", "Unfinished runs in memory", loop.live_runs());
-  text.add("steps_in_flight", "gauge", "Step bodies that are running", loop.bodies_in_flight());
-  text.add("waiting_clients", "gauge", "Callers that wait for the end of a run", loop.watchers());
-  text.add("frame_bytes", "gauge", "Memory of suspended runs", loop.frame_bytes());
-  text.add("store_lost", "gauge", "1 while the store is not available",
-           loop.is_store_lost() ? 1 : 0);
-  text.add("idempotency_cache_hits_total", "counter", "Replays that came from memory",
-           kernel.cache_hits);
-  text.add_outcomes(kernel);
-  return text.take();
-}
-
 }  // namespace
 
 void Api::add_keys() {
@@ -136,6 +81,7 @@ void Api::add_keys() {
   http::detail::Endpoint revoke;
   revoke.spec = http::del<std::monostate>("/api/v1/api-keys/{id}").named("apiKeys.revoke").spec();
   needs_["apiKeys.revoke"] = Needs::admin;
+  acts_.insert("apiKeys.revoke");
   core_.add_whole(std::move(revoke), false,
                   [this](const http::Request& request, const http::Call& call,
                          const std::shared_ptr<const void>&, http::Responder responder) {
@@ -184,24 +130,27 @@ void Api::add_operating() {
   });
 
   needs_["metrics"] = Needs::read;
-  core_.add_raw("GET", "/metrics", "metrics", false,
-                [this](const http::Request&, const http::Call& call, http::Responder responder) {
-                  const auto client = std::make_shared<http::Responder>(std::move(responder));
-                  try {
-                    check_query(call, {});
-                  } catch (...) {
-                    client->answer(http::detail::answer_to(std::current_exception()));
-                    return;
-                  }
-                  const bool posted = parts_.driver->post(
-                      [client, kernel = parts_.kernel](engine::Loop& loop, TimePoint) {
-                        client->answer({200,
-                                        {{"content-type", "text/plain; version=0.0.4"}},
-                                        metrics_of(loop, kernel->counters())});
-                      });
-                  if (!posted)
-                    client->answer(http::problem("STORE_UNAVAILABLE", "the engine has stopped"));
-                });
+  core_.add_raw(
+      "GET", "/metrics", "metrics", false,
+      [this](const http::Request&, const http::Call& call, http::Responder responder) {
+        const auto client = std::make_shared<http::Responder>(std::move(responder));
+        try {
+          check_query(call, {});
+        } catch (...) {
+          client->answer(http::detail::answer_to(std::current_exception()));
+          return;
+        }
+        const auto text = std::make_shared<MetricsText>();
+        tell_requests(*text, core_);
+        text->gauge("event_streams", "Clients that follow a journal", tails_->count());
+        tell_kernel(*text, parts_.kernel->counters());
+        tell_driver(*text, parts_.driver->meter());
+        const bool posted = parts_.driver->post([client, text](engine::Loop& loop, TimePoint) {
+          tell_loop(*text, loop);
+          client->answer({200, {{"content-type", "text/plain; version=0.0.4"}}, text->take()});
+        });
+        if (!posted) client->answer(http::problem("STORE_UNAVAILABLE", "the engine has stopped"));
+      });
 }
 
 }  // namespace semel::serve

@@ -58,6 +58,7 @@ void Api::act(const std::string& path, const std::string& name, Needs needs, Act
                     actions_.perform({request, call.actor, call.tenant, shared_from_this()},
                                      std::move(effect), std::move(responder), kept);
                   });
+  acts_.insert(name);
   needs_[name] = needs;
 }
 

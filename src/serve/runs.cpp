@@ -133,7 +133,11 @@ http::Response Api::start(store::UnitOfWork& unit, engine::StartInput input) {
                              now, parts_.retention),
       .first_entry = {},
       .changes = {}};
-  const store::Answer answer = unit.execute(command);
+  store::Answer answer;
+  within_limits(unit, command.run.workspace, command.run.input.size(), [&] {
+    answer = unit.execute(command);
+    return std::holds_alternative<store::RunStarted>(answer);
+  });
   if (const auto* refusal = std::get_if<store::StartRefused>(&answer))
     return refused(engine::refusal_of(*refusal));
   if (const auto* exists = std::get_if<store::RunExists>(&answer)) {

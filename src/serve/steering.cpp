@@ -43,7 +43,11 @@ http::Response Api::retry(store::UnitOfWork& unit, const store::FindRun& wanted,
   if (const auto refusal = engine::refuse_retry(loaded.run)) return refused(*refusal);
   const auto made = engine::reopening(loaded, unit.now());
   if (const auto* refusal = std::get_if<engine::Refusal>(&made)) return refused(*refusal);
-  const store::Answer answer = unit.execute(std::get<store::ReopenRun>(made));
+  store::Answer answer;
+  within_limits(unit, wanted.workspace, 0, [&] {
+    answer = unit.execute(std::get<store::ReopenRun>(made));
+    return std::holds_alternative<store::Advanced>(answer);
+  });
   if (const auto* refusal = std::get_if<store::StartRefused>(&answer))
     return refused(engine::refusal_of(*refusal));
   if (!std::holds_alternative<store::Advanced>(answer)) return refused(engine::moved_on(wanted.id));
@@ -68,7 +72,11 @@ http::Response Api::fork(store::UnitOfWork& unit, const store::FindRun& wanted, 
                       now);
   if (const auto* refusal = std::get_if<engine::Refusal>(&made)) return refused(*refusal);
   const auto& [start, rest] = std::get<engine::Forking>(made);
-  const store::Answer answer = unit.execute(start);
+  store::Answer answer;
+  within_limits(unit, loaded.run.workspace, loaded.run.input.size(), [&] {
+    answer = unit.execute(start);
+    return !std::holds_alternative<store::StartRefused>(answer);
+  });
   if (const auto* refusal = std::get_if<store::StartRefused>(&answer))
     return refused(engine::refusal_of(*refusal));
   unit.execute(rest);

@@ -57,6 +57,11 @@ void Tails::add(std::string workspace, std::string id, store::Seq from, http::Re
   look_soon();
 }
 
+std::size_t Tails::count() {
+  const std::lock_guard lock(mutex_);
+  return tails_.size();
+}
+
 void Tails::look_soon() {
   const std::lock_guard lock(mutex_);
   if (is_looking_ || tails_.empty() || is_dismissed_) return;

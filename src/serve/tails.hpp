@@ -25,6 +25,8 @@ class Tails : public std::enable_shared_from_this<Tails> {
   /// Entries from `from` on, and then those to come, until the run is over.
   void add(std::string workspace, std::string id, store::Seq from, http::Responder responder);
 
+  std::size_t count();
+
   /// Ends all streams, those to come too.
   void dismiss();
 

@@ -9,6 +9,11 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install "${BUILD_DIR}" --config "${CONFIG}" --prefix "${prefix}")
+file(GLOB_RECURSE manual "${prefix}/*/man1/semel.1")
+file(STRINGS "${manual}" heading LIMIT_COUNT 1)
+if(NOT heading MATCHES "^.TH SEMEL 1")
+  message(FATAL_ERROR "no manual page was installed: ${manual}")
+endif()
 # The sanitizer's flags, if any, must be the consumer's too; nothing else is passed on.
 step(${CMAKE_COMMAND} -S "${CONSUMER_DIR}" -B "${build}" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${CXX}"
      "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_PREFIX_PATH=${prefix}")

@@ -129,6 +129,77 @@ TEST_CASE("what is not UTF-8 comes as base64") {
   CHECK(served.result(id).at("output") == "POST //4=");
 }
 
+TEST_CASE("a webhook with an answer of its own gives it to everybody") {
+  Served served;
+  const std::string id = served.started("greet", R"("door")");
+  served.reach(id, "waiting");
+
+  const RawAnswer first = served.post("/hooks/door", "{}");
+  const RawAnswer second = served.post("/hooks/door", "{}");
+
+  CHECK(first.status == 200);
+  CHECK(first.says("content-type: text/plain\r\n"));
+  CHECK(first.body == "good day");
+  CHECK(second.body == "good day");
+  CHECK(served.result(id).at("output") == 2);
+}
+
+TEST_CASE(
+    "whoever waits for a run's answer hears the first it gives, and a repeat hears it again") {
+  Served served;
+  const std::string id = served.started("converse", R"("chat")");
+  served.reach(id, "waiting");
+  const Wanted wanted{.method = "POST",
+                      .path = "/hooks/chat",
+                      .body = "how are you?",
+                      .key = "k",
+                      .headers = {{"Content-Type", "text/plain"}}};
+
+  const RawAnswer first = served.ask(wanted);
+  const RawAnswer again = served.ask(wanted);
+  const RawAnswer from_memory = served.ask(wanted);
+  const RawAnswer other = served.post("/hooks/chat", "well");
+
+  CHECK(first.status == 201);
+  CHECK(first.says("x-said: yes\r\n"));
+  CHECK_FALSE(first.says("semel-answer-place"));
+  CHECK_FALSE(first.says("idempotency-replayed"));
+  CHECK(first.body == "re: how are you?");
+  for (const RawAnswer& repeat : {again, from_memory}) {
+    CHECK(repeat.status == 201);
+    CHECK(repeat.body == first.body);
+    CHECK(repeat.says("idempotency-replayed: true\r\n"));
+  }
+  CHECK(other.body == "re: well");
+}
+
+TEST_CASE("a run that ends without an answer leaves 202") {
+  Served served;
+  const std::string id = served.started("converse", R"("chat")");
+  served.reach(id, "waiting");
+
+  const RawAnswer answer = served.post("/hooks/chat", "nothing");
+
+  CHECK(answer.status == 202);
+  CHECK(answer.body.empty());
+  CHECK(served.result(id).at("output") == 0);
+}
+
+TEST_CASE("a server that stops lets nobody wait for a run's answer") {
+  Served served;
+  const std::string id = served.started("silent", R"("chat")");
+  served.reach(id, "waiting");
+  RawClient client(served.server->port());
+  client.send("POST /hooks/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+  served.reach_entry(id, "payload_arrived");
+
+  served.server->stop();
+
+  const auto answer = client.receive();
+  REQUIRE(answer);
+  CHECK(answer->status == 202);
+}
+
 TEST_CASE("a token that is no webhook's is as unknown as any other") {
   Served served;
   served.started("approve", R"("t")", R"(,"token":"t")");

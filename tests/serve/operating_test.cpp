@@ -15,7 +15,7 @@ TEST_CASE("a server says that it is well and what it can run") {
   CHECK(served.get("/readyz").status == 200);
   CHECK(head.status == 200);
   CHECK(served.get("/metrics").body.find("semel_batches_total ") != std::string::npos);
-  REQUIRE(workflows.at("items").as_array().size() == 6);
+  REQUIRE(workflows.at("items").as_array().size() == 10);
   const Json& add = workflows.at("items").at(0);
   CHECK(add.at("name") == "add");
   CHECK(add.at("input").at("prefixItems").at(0).at("$ref") == "#/$defs/T");
@@ -45,6 +45,72 @@ TEST_CASE("a server says that it is well and what it can run") {
   }
 }
 
+/// The number of a sample, by its name and labels; none: it is not there.
+std::optional<double> sample(const std::string& metrics, const std::string& name) {
+  const std::size_t at = ("\n" + metrics).find("\n" + name + " ");
+  if (at == std::string::npos) return std::nullopt;
+  return std::stod(metrics.substr(at + name.size() + 1));
+}
+
+TEST_CASE("requests are counted and timed by route, not by path") {
+  Served served;
+  RawClient follower(served.server->port());
+  const std::string nap = served.started("nap", "[]");
+
+  served.get("/api/v1/runs/" + nap);
+  served.get("/api/v1/runs/nobody");
+  served.get("/api/v1/runs/%3C%22x%22%3E");
+  served.get("/nowhere");
+  served.ask({.method = "POST", .path = "/api/v1/runs", .body = std::string(2 << 20U, ' ')});
+  follower.send("GET /api/v1/runs/" + nap +
+                "/journal HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+  REQUIRE_FALSE(follower.receive_until("event: ").empty());
+  const std::string metrics = served.get("/metrics").body;
+
+  const std::string route = R"({method="GET",route="/api/v1/runs/{id}")";
+  CHECK(sample(metrics, "semel_http_requests_total" + route + R"(,status="2xx"})") == 1);
+  CHECK(sample(metrics, "semel_http_requests_total" + route + R"(,status="4xx"})") == 2);
+  CHECK(sample(metrics, "semel_http_request_seconds_count" + route + "}") == 3);
+  CHECK(sample(metrics, "semel_http_request_seconds_bucket" + route + R"(,le="+Inf"})") == 3);
+  CHECK(*sample(metrics, "semel_http_request_seconds_sum" + route + "}") > 0);
+  CHECK(sample(metrics,
+               R"(semel_http_requests_total{method="POST",route="/api/v1/runs",status="2xx"})") ==
+        1);
+  CHECK(sample(metrics, R"(semel_http_requests_total{method="",route="",status="4xx"})") == 2);
+  CHECK(*sample(metrics, "semel_http_connections") >= 2);
+  CHECK(sample(metrics, "semel_event_streams") == 1);
+}
+
+TEST_CASE("runs, steps, commits and keys are counted") {
+  Served served;
+  const std::string body = R"({"workflow":"add","input":{"left":1,"right":2}})";
+  const RawAnswer first = served.post("/api/v1/runs", body, "k");
+  served.post("/api/v1/runs", body, "k");
+  served.post("/api/v1/runs", body, "k");
+  served.post("/api/v1/runs", R"({"workflow":"nap"})", "k");
+  served.result(std::string(served.json(first).at("run").at("id").as_string()));
+  const std::string nap = served.started("nap", "[]");
+  served.post("/api/v1/runs/" + nap + "/cancel", "");
+  served.result(nap);
+
+  const std::string metrics = served.get("/metrics").body;
+
+  CHECK(sample(metrics, R"(semel_idempotency_total{outcome="miss"})") == 1);
+  CHECK(sample(metrics, R"(semel_idempotency_total{outcome="hit"})") == 2);
+  CHECK(sample(metrics, R"(semel_idempotency_total{outcome="conflict"})") == 1);
+  CHECK(sample(metrics, R"(semel_runs_ended_total{status="completed"})") == 1);
+  CHECK(sample(metrics, R"(semel_runs_ended_total{status="cancelled"})") == 1);
+  CHECK(sample(metrics, R"(semel_step_attempts_total{outcome="done"})") == 1);
+  CHECK(sample(metrics, "semel_step_wait_seconds_count") == 1);
+  CHECK(sample(metrics, "semel_store_errors_total") == 0);
+  CHECK(*sample(metrics, "semel_commit_commands_count") >= 5);
+  CHECK(*sample(metrics, "semel_commit_commands_sum") >=
+        *sample(metrics, "semel_commit_commands_count"));
+  CHECK(sample(metrics, "semel_commit_seconds_count") ==
+        sample(metrics, "semel_commit_commands_count"));
+  CHECK(*sample(metrics, "semel_commit_wait_seconds_count") >= 1);
+}
+
 TEST_CASE("the kernel is there for services in any language") {
   Served served;
   const std::string name = R"({"namespace":"pay","key":"k","scope":{"tenant":"t"})";
@@ -72,6 +138,37 @@ TEST_CASE("the kernel is there for services in any language") {
   CHECK(served.ask({.method = "DELETE", .path = "/api/v1/idempotency" + query}).status == 204);
   CHECK(served.get("/api/v1/idempotency" + query).status == 404);
   CHECK(reserve("g").at("outcome") == "acquired");
+}
+
+TEST_CASE("keys are listed, the newest first, by whose they are") {
+  Served served;
+  served.post("/api/v1/runs", R"({"workflow":"nap"})", "start");
+  for (const char* key : {"a", "b", "c"}) {
+    served.post("/api/v1/idempotency/reserve", std::string(R"({"namespace":"pay","key":")") + key +
+                                                   R"(","scope":{"tenant":"t","user":"u;=1"}})");
+  }
+  const auto path = [](const std::string& more) { return "/api/v1/idempotency?" + more; };
+
+  const Json all = served.json(served.get(path("limit=200")));
+  const Json first = served.json(served.get(path("namespace=pay&limit=2")));
+  const std::string cursor(first.at("nextCursor").as_string());
+  const Json second = served.json(served.get(path("namespace=pay&limit=2&cursor=" + cursor)));
+  const Json none = served.json(served.get(path("namespace=other")));
+
+  REQUIRE(all.at("items").as_array().size() == 4);
+  CHECK(all.at("items").at(3).at("namespace") == "POST /api/v1/runs");
+  CHECK(all.at("items").at(3).at("key") == "start");
+  CHECK(all.at("items").at(3).at("state") == "completed");
+  REQUIRE(first.at("items").as_array().size() == 2);
+  CHECK(first.at("items").at(0).at("key") == "c");
+  CHECK(first.at("items").at(0).at("state") == "inProgress");
+  CHECK(first.at("items").at(0).as_object().contains("leaseUntil"));
+  CHECK(first.at("items").at(0).at("scope").at("user") == "u;=1");
+  CHECK(second.at("items").at(0).at("key") == "a");
+  CHECK_FALSE(second.as_object().contains("nextCursor"));
+  CHECK(none.at("items").as_array().empty());
+  CHECK(served.get(path("limit=0")).status == 422);
+  CHECK(served.get(path("key=a&limit=1&namespace=pay")).status == 422);
 }
 
 TEST_CASE("an unfinished reservation is forgotten by force alone") {

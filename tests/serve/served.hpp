@@ -78,6 +78,41 @@ inline Workflow<std::string> listen(std::string token) {
   co_return request.method + " " + request.body + request.bodyBase64.value_or("");
 }
 
+/// Greets whoever comes; waits for two of them.
+inline Workflow<int> greet(std::string token) {
+  auto hook = semel::webhook(
+      token, {.status = 200, .headers = {{"content-type", "text/plain"}}, .body = "good day"});
+  co_await hook;
+  co_await hook;
+  co_return 2;
+}
+
+/// Answers what it is asked; what is "nothing" it leaves unanswered.
+inline Workflow<int> converse(std::string token) {
+  auto hook = semel::webhook(token, AnswerWithin{20s});
+  for (int i = 0;; ++i) {
+    const WebhookRequest request = co_await hook;
+    if (request.body == "nothing") co_return i;
+    const std::string said = co_await step("reply", [request] { return "re: " + request.body; });
+    co_await answer(request, {.status = 201, .headers = {{"x-said", "yes"}}, .body = said});
+    co_await answer(request, {.status = 500});
+  }
+}
+
+/// Sleeps on a text.
+inline Workflow<int> keep(std::string text) {
+  co_await semel::sleep(24h);
+  co_return static_cast<int>(text.size());
+}
+
+/// Hears and does not answer.
+inline Workflow<int> silent(std::string token) {
+  auto hook = semel::webhook(token, AnswerWithin{60s});
+  co_await hook;
+  co_await semel::sleep(24h);
+  co_return 1;
+}
+
 struct Wanted {
   std::string method = "GET";
   std::string path;
@@ -88,15 +123,20 @@ struct Wanted {
 
 class Served {
  public:
-  explicit Served(const std::string& url = "memory:") : engine(url) {
+  explicit Served(const std::string& url = "memory:", const http::WorkspaceLimits& limits = {})
+      : engine(url) {
     engine.add("approve", approve, {.token_payload = semel::type<Approval>()});
     engine.add("add", add);
     engine.add("nap", nap);
     engine.add("doze", doze);
     engine.add("fragile", fragile);
     engine.add("listen", listen);
+    engine.add("greet", greet);
+    engine.add("converse", converse);
+    engine.add("keep", keep);
+    engine.add("silent", silent);
     engine.start_workers();
-    server = http::serve(engine);
+    server = http::serve(engine, {}, limits);
   }
 
   RawAnswer ask(const Wanted& wanted) const {
@@ -149,6 +189,17 @@ class Served {
       if (json(get("/api/v1/runs/" + id)).at("status").as_string() == status) return;
     }
     FAIL("run " << id << " does not become " << status);
+  }
+
+  /// The same until the journal has an entry of this kind.
+  void reach_entry(const std::string& id, std::string_view kind) const {
+    for (int i = 0; i < 5000; ++i) {
+      const Json page = json(get("/api/v1/runs/" + id + "/journal"));
+      for (const Json& entry : page.at("items").as_array()) {
+        if (entry.at("kind").as_string() == kind) return;
+      }
+    }
+    FAIL("run " << id << " gets no entry " << kind);
   }
 
   Engine engine;

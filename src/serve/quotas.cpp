@@ -1,0 +1,147 @@
+#include "serve/quotas.hpp"
+
+#include "base/clock.hpp"
+#include "http/problem.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+namespace semel::serve {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds second = std::chrono::seconds{1};
+/// Counting and measuring take at most one part in so many of the committing thread's time.
+constexpr int spare = 20;
+constexpr nanoseconds count_every = std::chrono::milliseconds{100};
+constexpr nanoseconds measure_every = std::chrono::seconds{10};
+/// length() of an entry reads the row's header alone, that of a text all of it.
+constexpr std::int64_t entries_at_once = 1000;
+constexpr std::int64_t runs_at_once = 100;
+
+std::int64_t whole_seconds(nanoseconds time) {
+  return std::max<std::int64_t>(1, (time + second - nanoseconds{1}) / second);
+}
+
+http::ProblemError too_much(const std::string& limit, const std::string& detail,
+                            std::int64_t after) {
+  return {429, "RATE_LIMITED", detail,
+          boost::json::object{{"limit", limit}, {"retryAfter", after}}};
+}
+
+std::int64_t integer_in(const sql::Row& row, std::size_t column) {
+  const auto* number = std::get_if<std::int64_t>(&row.values[column]);
+  return number == nullptr ? 0 : *number;
+}
+
+}  // namespace
+
+Quotas::Bucket& Quotas::bucket(const std::string& workspace) {
+  {
+    const std::shared_lock lock(mutex_);
+    const auto found = buckets_.find(workspace);
+    if (found != buckets_.end()) return *found->second;
+  }
+  const std::unique_lock lock(mutex_);
+  auto& made = buckets_[workspace];
+  if (!made) made = std::make_unique<Bucket>();
+  return *made;
+}
+
+std::optional<http::Response> Quotas::take(const std::string& workspace, nanoseconds now) {
+  if (limits_.requests_per_second <= 0) return std::nullopt;
+  const auto each = std::max<std::int64_t>(
+      1, std::llround(static_cast<double>(second.count()) / limits_.requests_per_second));
+  // As many at once as come back within a second, and one at least.
+  const std::int64_t room = std::max<std::int64_t>(second.count(), each);
+  std::atomic<std::int64_t>& full_until = bucket(workspace).full_until;
+  std::int64_t known = full_until.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::int64_t taken = std::max(known, now.count()) + each;
+    if (taken - now.count() > room) {
+      const std::int64_t after = whole_seconds(nanoseconds{taken - room} - now);
+      return http::problem("RATE_LIMITED", "the workspace asks more often than it may",
+                           {{"limit", "requestsPerSecond"}, {"retryAfter", after}});
+    }
+    if (full_until.compare_exchange_weak(known, taken, std::memory_order_relaxed))
+      return std::nullopt;
+  }
+}
+
+std::optional<http::ProblemError> Quotas::refuse_start(store::UnitOfWork& unit,
+                                                       const std::string& workspace,
+                                                       nanoseconds now) {
+  if (limits_.stored_bytes_max != 0 && usage_[workspace].bytes >= limits_.stored_bytes_max) {
+    return too_much("storedBytes", "the workspace stores as much as it may",
+                    measure_every / second);
+  }
+  if (limits_.active_runs_max == 0) return std::nullopt;
+  Usage& usage = usage_[workspace];
+  if (now >= usage.count_at) {
+    const auto began = base::monotonic_now();
+    unit.run_own(
+        "SELECT count(*) FROM semel_run WHERE status < 3 AND workspace ="
+        " (SELECT workspace FROM semel_workspace WHERE name = ?1)",
+        std::vector<sql::Value>{workspace},
+        [&](const sql::Row& row) { usage.runs = static_cast<std::uint64_t>(integer_in(row, 0)); });
+    usage.count_at =
+        now + std::max<nanoseconds>(count_every, spare * (base::monotonic_now() - began));
+  }
+  if (usage.runs < limits_.active_runs_max) return std::nullopt;
+  return too_much("activeRuns", "the workspace has as many unfinished runs as it may", 1);
+}
+
+void Quotas::started(const std::string& workspace, std::size_t bytes) {
+  Usage& usage = usage_[workspace];
+  ++usage.runs;
+  usage.bytes += bytes;
+  usage.measuring += bytes;
+}
+
+std::optional<nanoseconds> Quotas::measure(store::UnitOfWork& unit, nanoseconds now) {
+  if (limits_.stored_bytes_max == 0) return std::nullopt;
+  const auto began = base::monotonic_now();
+  std::int64_t rows = 0;
+  std::int64_t& next = is_past_runs_ ? next_entry_ : next_run_;
+  const std::int64_t rows_at_once = is_past_runs_ ? entries_at_once : runs_at_once;
+  unit.run_own(is_past_runs_
+                   ? "SELECT j.id, w.name, length(j.entry) FROM semel_journal j"
+                     " CROSS JOIN semel_run r CROSS JOIN semel_workspace w WHERE j.id > ?1"
+                     " AND r.run = j.run AND w.workspace = r.workspace ORDER BY j.id LIMIT ?2"
+                   : "SELECT r.run, w.name, length(CAST(r.input AS BLOB))"
+                     " + length(CAST(r.output AS BLOB)) FROM semel_run r"
+                     " CROSS JOIN semel_workspace w WHERE r.run > ?1"
+                     " AND w.workspace = r.workspace ORDER BY r.run LIMIT ?2",
+               std::vector<sql::Value>{next, rows_at_once}, [&](const sql::Row& row) {
+                 ++rows;
+                 next = integer_in(row, 0);
+                 usage_[std::get<std::string>(row.values[1])].measuring +=
+                     static_cast<std::uint64_t>(integer_in(row, 2));
+               });
+  const nanoseconds pause = spare * (base::monotonic_now() - began);
+  if (rows == rows_at_once) return now + pause;
+  if (!is_past_runs_) {
+    is_past_runs_ = true;
+    return now + pause;
+  }
+  end_measuring();
+  return now + std::max(measure_every, pause);
+}
+
+void Quotas::end_measuring() {
+  for (auto& [workspace, usage] : usage_) {
+    usage.bytes = usage.measuring;
+    usage.measuring = 0;
+  }
+  next_run_ = next_entry_ = 0;
+  is_past_runs_ = false;
+  is_measured_ = true;
+}
+
+}  // namespace semel::serve
