@@ -2,6 +2,7 @@
 #pragma once
 
 #include "http/raw_client.hpp"
+#include "tests/support/fresh_store.hpp"
 
 #include <semel/semel.hpp>
 
@@ -88,7 +89,7 @@ struct Wanted {
 
 class Served {
  public:
-  explicit Served(const std::string& url = "memory:") : engine(url) {
+  explicit Served(const std::string& url = testing::fresh_store()) : engine(url) {
     engine.add("approve", approve, {.token_payload = semel::type<Approval>()});
     engine.add("add", add);
     engine.add("nap", nap);
