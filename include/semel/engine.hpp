@@ -225,8 +225,8 @@ class EngineCore;
 /// One per store. Calls that write return when what they did is durable.
 class Engine : public Client {
  public:
-  /// Opens "sqlite:FILE" or "memory:". Throws Error STORE_UNAVAILABLE if it cannot: another process has it, its schema
-  /// is newer than this program, the disk refuses.
+  /// Opens "sqlite:FILE", "postgres://HOST/DATABASE" or "memory:". Throws Error STORE_UNAVAILABLE if it cannot: another
+  /// process has it, its schema is newer than this program, the disk refuses.
   explicit Engine(const std::string& url, EngineOptions options = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -6,8 +6,8 @@
 //   });
 //
 // It runs on the thread that commits, so keep it short; all others wait for it. It may be run more than once before it
-// is committed once: leave everything but the database alone. Statements that end transactions, PRAGMA, ATTACH and
-// changes of semel's own tables are refused.
+// is committed once: leave everything but the database alone. Statements that end transactions or change the connection
+// (PRAGMA, ATTACH, SET) and changes of semel's own tables are refused.
 #pragma once
 
 #include <semel/step.hpp>
@@ -165,7 +165,7 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  /// Executes a statement with values for ?1, ?2, …, or several statements without. Throws SqlError; what was done before
+  /// Executes a statement with values for ?1, ?2, … (on PostgreSQL also $1, $2, …), or several statements without. Throws SqlError; what was done before
   /// stays done unless the exception leaves the function.
   template <class... A>
   void exec(std::string_view sql, A&&... parameters) {

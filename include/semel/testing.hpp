@@ -12,6 +12,10 @@ class Engine : public semel::Engine {
  public:
   explicit Engine(EngineOptions options = {});
 
+  /// The same on a store of yours, by its URL as `semel::Engine` takes it: for SQL that needs the database it was written
+  /// for. What is there stays there; give each test its own.
+  explicit Engine(const std::string& url, EngineOptions options = {});
+
   /// Moves the clock, stopping at every timer on the way, and runs what becomes due.
   template <class R, class P>
   void advance(std::chrono::duration<R, P> duration) {

@@ -71,7 +71,8 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
       });
 }
 
-std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
+std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
+                                                const EngineOptions& options) {
   return std::make_unique<detail::EngineCore>(
       options,
       [&](const engine::Registry& registry, engine::StepClientFactory clients) {
@@ -79,7 +80,7 @@ std::unique_ptr<detail::EngineCore> inline_core(const EngineOptions& options) {
         loop.check_replay = true;
         loop.sweep_every =
             std::chrono::hours{1};  // thirty days of virtual time are over in no time
-        return std::make_unique<engine::InlineDriver>(registry, memory_stores(), std::move(clients),
+        return std::make_unique<engine::InlineDriver>(registry, stores_of(url), std::move(clients),
                                                       loop);
       },
       false);
@@ -147,7 +148,10 @@ Client& Engine::workspace(const std::string& name) { return core_->client(name);
 
 namespace testing {
 
-Engine::Engine(EngineOptions options) : semel::Engine(inline_core(options)) {}
+Engine::Engine(EngineOptions options) : Engine("memory:", options) {}
+
+Engine::Engine(const std::string& url, EngineOptions options)
+    : semel::Engine(inline_core(url, options)) {}
 
 void Engine::run_until_idle() { inline_driver(core()).run_until_idle(); }
 

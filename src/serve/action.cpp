@@ -107,6 +107,8 @@ class ActionWork final : public store::Work {
     return {};
   }
 
+  bool is_repeatable() const override { return true; }
+
   const std::optional<Key>& key() const { return key_; }
 
   Response answer;

@@ -85,9 +85,9 @@ bool is_next(Tables& tables, const Transact::Step& step) {
 
 }  // namespace
 
-Answer transact(Tables& tables, UnitHost& host, const Transact& command) {
-  if (command.step && !is_next(tables, *command.step)) {
-    ++tables.counters.stale;
+Answer transact(UnitHost& host, const Transact& command) {
+  if (command.step && !is_next(host.tables(), *command.step)) {
+    ++host.tables().counters.stale;
     return Stale{};
   }
   Transacted answer;
@@ -95,7 +95,7 @@ Answer transact(Tables& tables, UnitHost& host, const Transact& command) {
   host.begin();
   try {
     answer.value = command.work->run(unit);
-    if (command.step && !is_next(tables, *command.step))
+    if (command.step && !is_next(host.tables(), *command.step))
       std::rethrow_exception(moved_its_own_run());
     host.keep();
   } catch (const Internal&) {
@@ -103,13 +103,13 @@ Answer transact(Tables& tables, UnitHost& host, const Transact& command) {
   } catch (...) {
     answer.error = std::current_exception();
     host.undo(unit.has_commands);
-    ++tables.counters.units_undone;
+    ++host.tables().counters.units_undone;
     return answer;
   }
   if (command.step) {
     const Transact::Step& step = *command.step;
     answer.entry = step_outcome(step.op, step.name, step.attempt, answer.value);
-    tables.journal.append(step.run, step.seq, command.now, answer.entry);
+    host.tables().journal.append(step.run, step.seq, command.now, answer.entry);
   }
   answer.effects = std::move(unit.effects);
   settle(answer.effects);

@@ -15,6 +15,9 @@ class UnitHost {
  public:
   virtual ~UnitHost() = default;
 
+  /// As the transaction sees them now. Valid until the next call.
+  virtual Tables& tables() = 0;
+
   /// A place to go back to. Around everything else here.
   virtual void begin() = 0;
   /// Keeps what was done since. Throws what the command is to be told, or what is `Internal`.
@@ -33,6 +36,6 @@ class UnitHost {
   virtual RunKey new_run_key() = 0;
 };
 
-Answer transact(Tables& tables, UnitHost& host, const Transact& command);
+Answer transact(UnitHost& host, const Transact& command);
 
 }  // namespace semel::store

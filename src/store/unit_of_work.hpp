@@ -37,6 +37,10 @@ class Work {
 
   /// Its result as JSON. Throws whatever it likes; then nothing of it stays.
   virtual std::string run(UnitOfWork& unit) = 0;
+
+  /// Semel's own code, which makes commands and has no effect besides: it may be run as often as it takes to find out which
+  /// rows they need.
+  virtual bool is_repeatable() const { return false; }
 };
 
 /// Thrown in place of a step's result where the step, in its own transaction, ended its run or wrote into its journal.

@@ -137,8 +137,8 @@ namespace {
 /// Does some commands, and may think better of it.
 class Script final : public Work {
  public:
-  Script(std::vector<Command> commands, bool throws)
-      : commands_(std::move(commands)), throws_(throws) {}
+  Script(std::vector<Command> commands, bool throws, bool is_repeatable)
+      : commands_(std::move(commands)), throws_(throws), is_repeatable_(is_repeatable) {}
 
   std::string run(UnitOfWork& unit) override {
     for (const Command& command : commands_) static_cast<void>(unit.execute(command));
@@ -146,9 +146,12 @@ class Script final : public Work {
     return std::to_string(commands_.size());
   }
 
+  bool is_repeatable() const override { return is_repeatable_; }
+
  private:
   std::vector<Command> commands_;
   bool throws_;
+  bool is_repeatable_;
 };
 
 }  // namespace
@@ -162,7 +165,10 @@ Transact RandomCommands::transact() {
       commands.emplace_back(deliver());
     }
   }
-  Transact command{.work = std::make_shared<Script>(std::move(commands), random_.one_in(3)),
+  const bool throws = random_.one_in(3);
+  // PostgreSQL gives numbers out once: undone on a connection, they are gone, and the next ones are not the model's.
+  const bool is_repeatable = throws || random_.one_in(2);
+  Transact command{.work = std::make_shared<Script>(std::move(commands), throws, is_repeatable),
                    .step = {},
                    .now = now_};
   if (random_.one_in(2)) {

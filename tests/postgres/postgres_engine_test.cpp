@@ -104,17 +104,5 @@ TEST_CASE(
   CHECK(proxy.interfered() >= orders);
 }
 
-TEST_CASE("SQL of the program's own is refused in words") {
-  PostgresServer& server = PostgresServer::shared();
-  server.clear();
-  Engine engine{server.url()};
-  engine.start_workers();
-
-  CHECK_THROWS_WITH_AS(
-      engine.transaction([](sql::Transaction& transaction) { transaction.exec("SELECT 1"); }),
-      "SQL of the program's own in the engine's transactions is not supported on PostgreSQL yet",
-      sql::SqlError);
-}
-
 }  // namespace
 }  // namespace semel

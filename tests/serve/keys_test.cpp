@@ -44,7 +44,7 @@ TEST_CASE("without keys only this machine is served") {
 }
 
 TEST_CASE("without keys a server beyond this machine is refused, and it says what to do") {
-  Engine engine{"memory:"};
+  Engine engine{testing::fresh_store()};
   std::string message;
   try {
     http::serve(engine, {.host = "0.0.0.0"});

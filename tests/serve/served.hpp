@@ -2,6 +2,7 @@
 #pragma once
 
 #include "http/raw_client.hpp"
+#include "tests/support/fresh_store.hpp"
 
 #include <semel/semel.hpp>
 
@@ -123,7 +124,8 @@ struct Wanted {
 
 class Served {
  public:
-  explicit Served(const std::string& url = "memory:", const http::WorkspaceLimits& limits = {})
+  explicit Served(const std::string& url = testing::fresh_store(),
+                  const http::WorkspaceLimits& limits = {})
       : engine(url) {
     engine.add("approve", approve, {.token_payload = semel::type<Approval>()});
     engine.add("add", add);

@@ -95,6 +95,18 @@ std::int64_t Rows::changed() const {
   return count;
 }
 
+int Rows::columns() const { return PQnfields(result_); }
+
+std::string Rows::name(int column) const { return PQfname(result_, column); }
+
+std::uint32_t Rows::type(int column) const { return PQftype(result_, column); }
+
+std::vector<std::uint32_t> Rows::parameter_types() const {
+  std::vector<std::uint32_t> types;
+  for (int i = 0; i < PQnparams(result_); ++i) types.push_back(PQparamtype(result_, i));
+  return types;
+}
+
 // ------------------------------------------------------------------------------------------------ connection
 
 Connection::Connection(const ConnectionOptions& options)
@@ -166,14 +178,22 @@ void Connection::run(const std::string& sql) {
 
 // ------------------------------------------------------------------------------------------------ pipeline
 
-void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then) {
+void Pipeline::begin() {
   if (connection_.lost_) connection_.lose("earlier");
-  if (!has_begun_) {
-    has_begun_ = true;
-    connection_.warned_ = false;
-    if (PQenterPipelineMode(connection_.handle_) == 0)
-      connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
-  }
+  if (has_begun_) return;
+  has_begun_ = true;
+  connection_.warned_ = false;
+  if (PQenterPipelineMode(connection_.handle_) == 0)
+    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+}
+
+void Pipeline::expect(int is_sent, Step step) {
+  if (is_sent == 0) connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+  steps_.push_back(std::move(step));
+}
+
+void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then) {
+  begin();
   auto known = connection_.prepared_.find(sql);
   std::string name;
   if (known != connection_.prepared_.end()) {
@@ -189,18 +209,45 @@ void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then
     lengths.push_back(static_cast<int>(value.size()));
   }
   const std::vector<int> formats(values.size(), 1);
-  if (PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
-                          values.data(), lengths.data(), formats.data(), 1) == 0)
-    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
-  steps_.push_back({.prepares = {}, .then = std::move(then)});
+  expect(PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
+                             values.data(), lengths.data(), formats.data(), 1),
+         {.prepares = {}, .then = std::move(then)});
 }
 
 void Pipeline::send_prepare(std::string_view sql, const std::string& name) {
   const std::string text{sql};
-  if (PQsendPrepare(connection_.handle_, name.c_str(), text.c_str(), 0, nullptr) == 0)
-    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+  expect(PQsendPrepare(connection_.handle_, name.c_str(), text.c_str(), 0, nullptr),
+         {.prepares = text, .then = {}});
   connection_.prepared_.emplace(text, name);
-  steps_.push_back({.prepares = text, .then = {}});
+}
+
+void Pipeline::prepare(const std::string& name, const std::string& sql,
+                       const std::vector<std::uint32_t>& types) {
+  begin();
+  expect(PQsendPrepare(connection_.handle_, name.c_str(), sql.c_str(),
+                       static_cast<int>(types.size()), types.data()),
+         {});
+}
+
+void Pipeline::describe(const std::string& name, Then then) {
+  begin();
+  expect(PQsendDescribePrepared(connection_.handle_, name.c_str()),
+         {.prepares = {}, .then = std::move(then)});
+}
+
+void Pipeline::execute(const std::string& name, const std::vector<Given>& given, Then then) {
+  begin();
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  std::vector<int> formats;
+  for (const Given& each : given) {
+    values.push_back(each.value ? each.value->c_str() : nullptr);
+    lengths.push_back(each.value ? static_cast<int>(each.value->size()) : 0);
+    formats.push_back(each.is_bytes ? 1 : 0);
+  }
+  expect(PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
+                             values.data(), lengths.data(), formats.data(), 0),
+         {.prepares = {}, .then = std::move(then)});
 }
 
 void Pipeline::add_commit() {
@@ -246,9 +293,10 @@ void Pipeline::check(const pg_result* result) {
   if (!failure_) {
     const char* primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     // Not the detail: it would show keys and tokens.
-    failure_ = Failed{
-        state,
-        {base::Errc::refused, fmt::format("PostgreSQL says: {} ({})", first_line(primary), state)}};
+    std::string reason = first_line(primary);
+    failure_ = Failed{state,
+                      {base::Errc::refused, fmt::format("PostgreSQL says: {} ({})", reason, state)},
+                      reason};
   }
 }
 

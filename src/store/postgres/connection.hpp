@@ -23,10 +23,13 @@ namespace semel::store::postgres {
 /// With PostgreSQL's SQLSTATE; empty where the connection is at fault.
 class Failed final : public store::Failed {
  public:
-  Failed(std::string state, base::Fault fault)
-      : store::Failed(std::move(fault)), state_(std::move(state)) {}
+  Failed(std::string state, base::Fault fault, std::string reason = {})
+      : store::Failed(std::move(fault)), state_(std::move(state)), reason_(std::move(reason)) {}
 
   const std::string& state() const { return state_; }
+
+  /// What PostgreSQL says about a statement, without the details.
+  const std::string& reason() const { return reason_; }
 
   /// Somebody else's transaction was in the way (a unique index, a deadlock, a lock held too long): done over, it decides
   /// by what that one left.
@@ -34,6 +37,7 @@ class Failed final : public store::Failed {
 
  private:
   std::string state_;
+  std::string reason_;
 };
 
 /// What a statement gave. Valid while its pipeline's call-back runs.
@@ -67,6 +71,13 @@ class Rows {
 
   /// Rows an INSERT, UPDATE or DELETE changed.
   std::int64_t changed() const;
+
+  int columns() const;
+  std::string name(int column) const;
+  /// The number PostgreSQL has for its type.
+  std::uint32_t type(int column) const;
+  /// Of a description: the types of the parameters.
+  std::vector<std::uint32_t> parameter_types() const;
 
  private:
   const pg_result* result_;
@@ -124,6 +135,19 @@ class Pipeline {
   /// `sql` is prepared when it is first met.
   void add(std::string_view sql, const Parameters& parameters = {}, Then then = {});
 
+  /// A statement whose types only PostgreSQL knows: prepared under a name (empty: until the next such), described,
+  /// executed with values as text (or as bytes), its rows given as text. The caller looks after the names.
+  void prepare(const std::string& name, const std::string& sql,
+               const std::vector<std::uint32_t>& types);
+  void describe(const std::string& name, Then then);
+
+  struct Given {
+    std::optional<std::string> value;
+    bool is_bytes = false;
+  };
+
+  void execute(const std::string& name, const std::vector<Given>& values, Then then);
+
   /// COMMIT, as the last statement.
   void add_commit();
 
@@ -137,6 +161,8 @@ class Pipeline {
     Then then;
   };
 
+  void begin();
+  void expect(int is_sent, Step step);
   void send_prepare(std::string_view sql, const std::string& name);
   void read_answers();
   void check(const pg_result* result);

@@ -53,6 +53,8 @@ class HeldRuns final : public RunTable {
   }
 
   bool insert(const NewRun& run, std::int64_t workspace, Status status) override {
+    // Code that is run again makes another id each time, which nobody can foresee; but one that was made is nobody else's.
+    if (!run.chosen_id) made_.emplace(workspace, run.id);
     if (by_id(workspace, run.id)) return false;
     if (run.idempotency_key && by_key(workspace, *run.idempotency_key)) return false;
     RunRow row{.workspace = workspace,
@@ -247,6 +249,7 @@ class HeldRuns final : public RunTable {
         if (held_.runs.find(run) != nullptr) return run;
       }
     }
+    if (made_.contains({workspace, id})) return std::nullopt;
     if (!held_.wants.ids.contains({workspace, id})) {
       held_.more.ids[{workspace, id}] = row_part;
       throw Missing{};
@@ -271,6 +274,7 @@ class HeldRuns final : public RunTable {
   std::string name_of(std::int64_t workspace) const { return held_.known.names.at(workspace); }
 
   Held& held_;
+  std::set<Name> made_;  ///< ids that were made for runs of this batch
 };
 
 class HeldJournal final : public JournalTable {

@@ -6,9 +6,9 @@
 #include "store/postgres/loading.hpp"
 #include "store/postgres/postgres_reader.hpp"
 #include "store/postgres/schema.hpp"
+#include "store/postgres/units.hpp"
 #include "store/postgres/upkeep.hpp"
 #include "store/postgres/writing.hpp"
-#include "store/transacting.hpp"
 
 #include <fmt/format.h>
 
@@ -37,6 +37,13 @@ constexpr const char* read_epoch = "SELECT epoch FROM semel.partition WHERE part
 /// "semel" and "store", as numbers nobody else is likely to use.
 constexpr const char* take_store = "SELECT pg_advisory_lock(1936027240, 1937010543)";
 
+/// A role that is called semel would find our schema first, and put the program's tables there.
+constexpr const char* keep_apart =
+    "SELECT set_config('search_path', coalesce((SELECT string_agg(quote_ident(s), ', ' ORDER BY n)"
+    " FROM unnest(current_schemas(false)) WITH ORDINALITY AS x(s, n) WHERE s <> 'semel'), "
+    "'public'),"
+    " false) WHERE 'semel' = ANY(current_schemas(false))";
+
 /// Commands about the store as a whole see what the ones before them wrote, so those are sent first.
 bool looks_at_all(const Command& command) {
   return std::visit(
@@ -49,62 +56,24 @@ bool looks_at_all(const Command& command) {
       command);
 }
 
+/// Code of the program's has the connection to itself while it runs.
+bool wants_sql(const Command& command) {
+  const auto* transact = std::get_if<Transact>(&command);
+  return transact != nullptr && !transact->work->is_repeatable();
+}
+
+/// A command that was taken for one without SQL.
+struct AloneWithSql : Internal {
+  explicit AloneWithSql(const Command* one) : command(one) {}
+
+  const Command* command;
+};
+
 /// Workspaces have to be made first, outside of the batch.
 struct NewWorkspaces : Internal {
   explicit NewWorkspaces(std::set<std::string> unnamed) : names(std::move(unnamed)) {}
 
   std::set<std::string> names;
-};
-
-/// Code of somebody else's, on rows in memory: what it did is undone by forgetting it.
-class Units final : public UnitHost {
- public:
-  Units(Held& held, std::function<Answer(const Command&)> execute)
-      : held_(held), execute_(std::move(execute)) {}
-
-  void begin() override {
-    mark_ = held_.mark();
-    is_missing_ = false;
-  }
-
-  /// The code may have caught what told it that something was missing.
-  void keep() override {
-    if (is_missing_) throw postgres::Missing{};
-  }
-
-  void undo(bool) override {
-    keep();
-    held_.undo_to(mark_);
-  }
-
-  void run(std::string_view, std::span<const sql::Value>,
-           const std::function<void(const sql::Row&)>&) override {
-    throw sql::SqlError("SQL_ERROR",
-                        "SQL of the program's own in the engine's transactions is not supported on "
-                        "PostgreSQL yet");
-  }
-
-  void run_own(std::string_view sql, std::span<const sql::Value> parameters,
-               const std::function<void(const sql::Row&)>& each) override {
-    run(sql, parameters, each);
-  }
-
-  Answer execute(const Command& command) override {
-    try {
-      return execute_(command);
-    } catch (const postgres::Missing&) {
-      is_missing_ = true;
-      throw;
-    }
-  }
-
-  RunKey new_run_key() override { return held_.draw(postgres::Number::run); }
-
- private:
-  Held& held_;
-  std::function<Answer(const Command&)> execute_;
-  Held::Mark mark_;
-  bool is_missing_ = false;
 };
 
 }  // namespace
@@ -116,6 +85,7 @@ struct PostgresStore::Impl {
             {.url = with.url, .patience = with.patience, .lock_timeout = with.lock_timeout}) {
     if (options.alone) take();
     postgres::migrate(connection);
+    connection.run(keep_apart);
     Pipeline look{connection};
     look.add(read_epoch, {}, [this](const Rows& rows) { epoch = rows.integer(0, 0); });
     look.run();
@@ -174,8 +144,9 @@ struct PostgresStore::Impl {
           if constexpr (requires { store::answer(held.tables, each); }) {
             return store::answer(held.tables, each);
           } else if constexpr (std::is_same_v<Each, Transact>) {
-            Units units{held, [&](const Command& inner) { return answer(held, inner); }};
-            return transact(held.tables, units, each);
+            postgres::HeldUnits units{held,
+                                      [&](const Command& inner) { return answer(held, inner); }};
+            return transact(units, each);
           } else {
             throw sql::SqlError("SQL_ERROR", "not a command for a transaction of the program's");
           }
@@ -195,6 +166,8 @@ struct PostgresStore::Impl {
       } catch (const postgres::Missing&) {
         held.undo_to(mark);
         is_missing = true;  // the others may say what they miss, too
+      } catch (const postgres::NeedsSql&) {
+        throw AloneWithSql{&command};
       }
     }
     if (!is_missing && !held.is_short_of_numbers()) return answers;
@@ -213,6 +186,7 @@ struct PostgresStore::Impl {
     bool is_writing = false;
     bool takes_over = false;  ///< then it is not held to the epoch it knows
     bool has_begun = false;
+    bool has_sql = false;  ///< of the program's
     std::int64_t epoch = 0;
     std::vector<Answer> answers;
   };
@@ -257,6 +231,39 @@ struct PostgresStore::Impl {
     throw postgres::Failed{"", {base::Errc::refused, "a batch that needs ever more rows"}};
   }
 
+  /// Code with the connection to itself, behind all that was asked before it.
+  Answer transact_with_sql(const Transact& command, Attempt& attempt) {
+    attempt.has_sql = true;
+    Attempt inner{.is_writing = true, .has_begun = true, .epoch = epoch};
+    Segment own;
+    if (command.step) own.wants.runs[command.step->run] = postgres::row_part;
+    postgres::SqlUnits units{
+        user,
+        {.execute =
+             [&](const Command& each) {
+               if (looks_at_all(each) || std::holds_alternative<Transact>(each))
+                 throw sql::SqlError("SQL_ERROR",
+                                     "not a command for a transaction of the program's");
+               Segment one{.commands = {&each, 1}, .wants = {}};
+               postgres::foresee(each, known, one.wants);
+               inner.answers.clear();
+               const auto held = execute(one, inner);
+               Pipeline writing{connection};
+               postgres::add_writing(writing, *held);
+               writing.run();
+               return std::move(inner.answers.front());
+             },
+         .load = [&] { return execute(own, inner); },
+         .new_run_key = [&] { return postgres::reserve_keys(connection, {1}).first_key; }}};
+    Answer answer = transact(units, command);
+    if (units.held() != nullptr) {
+      Pipeline writing{connection};
+      postgres::add_writing(writing, *units.held());
+      writing.run();
+    }
+    return answer;
+  }
+
   Answer look_at_all(const Command& command, Attempt& attempt) {
     return std::visit(
         [&](const auto& each) -> Answer {
@@ -273,6 +280,8 @@ struct PostgresStore::Impl {
             return postgres::find_due(connection, each);
           } else if constexpr (std::is_same_v<Each, FindWork>) {
             return postgres::find_work(connection, each);
+          } else if constexpr (std::is_same_v<Each, Transact>) {
+            return transact_with_sql(each, attempt);
           } else {
             throw_corrupt("not a command about the store as a whole");
           }
@@ -303,18 +312,21 @@ struct PostgresStore::Impl {
     if (!attempt.has_begun) return {};  // an empty batch
     Pipeline last{connection};
     if (held) postgres::add_writing(last, *held);
+    // Whatever the program's functions did to it.
+    if (attempt.has_sql) last.add("SET LOCAL synchronous_commit = on");
     last.add_commit();
     last.run();
     if (attempt.takes_over) epoch = attempt.epoch;
     return std::move(attempt.answers);
   }
 
-  /// Between commands about the store as a whole; the last may be empty.
-  std::vector<Segment> segments_of(std::span<const Command> batch) const {
+  /// Between commands that are executed by themselves; the last may be empty.
+  std::vector<Segment> segments_of(std::span<const Command> batch,
+                                   const std::set<const Command*>& alone) const {
     std::vector<Segment> segments;
     std::size_t begin = 0;
     for (std::size_t i = 0; i <= batch.size(); ++i) {
-      if (i < batch.size() && !looks_at_all(batch[i])) continue;
+      if (i < batch.size() && !alone.contains(&batch[i])) continue;
       Segment segment{.commands = batch.subspan(begin, i - begin), .wants = {}};
       for (const Command& command : segment.commands)
         postgres::foresee(command, known, segment.wants);
@@ -337,8 +349,13 @@ struct PostgresStore::Impl {
     ++counters.batches;
     find_workspaces(batch);
     const bool is_writing = std::ranges::any_of(batch, writes);
+    std::set<const Command*> alone;
+    for (const Command& command : batch) {
+      if (looks_at_all(command) || wants_sql(command)) alone.insert(&command);
+    }
     // Kept over attempts: what was missing once is read, and locked in order, from the start.
-    std::vector<Segment> segments = segments_of(batch);
+    std::vector<Segment> segments = segments_of(batch, alone);
+    const bool wants_any_sql = std::ranges::any_of(batch, wants_sql);
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
       const RuleCounters before = counters;
       try {
@@ -346,8 +363,13 @@ struct PostgresStore::Impl {
         if (is_writing) ++counters.commits;
         return answers;
       } catch (const postgres::Failed& failed) {
-        if (!failed.was_in_the_way()) throw;
+        // A constraint of the program's that was put off, and that somebody else has violated since it was looked at.
+        const bool is_program = wants_any_sql && failed.state().starts_with("23");
+        if (!failed.was_in_the_way() && !is_program) throw;
         ++counters.batches_redone;
+      } catch (const AloneWithSql& found) {
+        alone.insert(found.command);
+        segments = segments_of(batch, alone);
       } catch (const NewWorkspaces& unnamed) {
         roll_back();
         make_workspaces(unnamed.names, unnamed.names);
@@ -366,6 +388,7 @@ struct PostgresStore::Impl {
   std::int64_t epoch = 0;
   std::string broken;  ///< why every call is refused; empty: all is well
   Connection connection;
+  postgres::UserSql user{connection};
 };
 
 PostgresStore::PostgresStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -1,5 +1,5 @@
 // Times are nanoseconds since 1970, `run` is a RunKey, enums are the numbers in store.hpp and entry.hpp, strings are
-// bytea (see parameters.hpp); the view `semel.runs` shows runs to people.
+// bytea (see parameters.hpp) but in what people administer; the view `semel.runs` shows runs to people.
 //
 // The journal is append-only with a unique index on (run, seq); a run's row is written at its start, when it parks and at
 // its end; indexes on runs are partial where most rows would only be ballast. No foreign keys: every write would look for
@@ -15,7 +15,7 @@ namespace semel::store::postgres {
 namespace {
 
 /// Never change one that was released: databases have it. Add the next.
-constexpr std::array<const char*, 1> migrations{
+constexpr std::array<const char*, 2> migrations{
     R"sql(
 CREATE TABLE semel.workspace (
   workspace bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -218,6 +218,31 @@ CREATE VIEW semel.runs AS
     encode(r.idempotency_key, 'escape') AS key,
     to_timestamp(r.created_at / 1e9) AS created_at, to_timestamp(r.ended_at / 1e9) AS ended_at
   FROM semel.run r JOIN semel.workspace w ON w.workspace = r.workspace;
+)sql",
+    R"sql(
+-- Who may ask over HTTP. The key itself is nowhere. Rows stay when a key is revoked: that there was one ends open mode
+-- for good.
+CREATE TABLE semel.api_key (
+  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  id text NOT NULL UNIQUE,
+  workspace text NOT NULL,
+  name text NOT NULL,
+  scopes text NOT NULL,        -- words
+  digest bytea NOT NULL UNIQUE,
+  created_at bigint NOT NULL,
+  expires_at bigint,
+  revoked_at bigint
+);
+
+-- What administrators did.
+CREATE TABLE semel.audit (
+  entry bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at bigint NOT NULL,
+  workspace text NOT NULL,
+  actor text NOT NULL,
+  action text NOT NULL,
+  subject text NOT NULL
+);
 )sql",
 };
 

@@ -31,6 +31,8 @@ struct SqliteStore::Impl {
    public:
     explicit Units(Impl& impl) : impl_(impl) {}
 
+    Tables& tables() override { return impl_.tables.common; }
+
     void begin() override { impl_.user.begin(); }
 
     void keep() override { impl_.user.keep(); }
@@ -94,7 +96,7 @@ struct SqliteStore::Impl {
     return {tables.wakeups.work(command.after, command.limit)};
   }
 
-  Answer execute(const Transact& command) { return transact(tables.common, units, command); }
+  Answer execute(const Transact& command) { return transact(units, command); }
 
   /// Set aside many at a time: most starts that turn out to be duplicates then write nothing.
   RunKey new_run_key() {
