@@ -35,9 +35,10 @@ TEST_CASE("a hook says with its shape how its requests are answered") {
 
 TEST_CASE("an answer that cannot be sent is refused where the hook is made") {
   const std::string shape = type<WebhookRequest>().shape;
-  for (const WebhookAnswer& answer : {WebhookAnswer{.status = 100}, WebhookAnswer{.status = 600},
-                                      WebhookAnswer{.headers = {{"a b", "c"}}},
-                                      WebhookAnswer{.headers = {{"a", "b\r\nset-cookie: c"}}}}) {
+  for (const WebhookAnswer& answer :
+       {WebhookAnswer{.status = 100}, WebhookAnswer{.status = 600}, WebhookAnswer{.status = 302},
+        WebhookAnswer{.headers = {{"a b", "c"}}},
+        WebhookAnswer{.headers = {{"a", "b\r\nset-cookie: c"}}}}) {
     CHECK_THROWS_AS(detail::with_answer(shape, answer), Error);
   }
   CHECK_THROWS_AS(detail::with_answer(shape, AnswerWithin{0ms}), Error);
