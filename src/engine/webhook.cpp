@@ -42,6 +42,9 @@ namespace detail {
 
 std::string with_answer(std::string shape, const WebhookAnswer& answer) {
   check(answer);
+  // It says that the payload was taken in; what a server answers otherwise, it does not remember under a key.
+  if (answer.status > 299)
+    throw Error("VALIDATION_ERROR", "/status: what was taken in is answered by 200 to 299");
   return with_member(std::move(shape), "answer", value::encode(answer));
 }
 

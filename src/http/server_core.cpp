@@ -246,7 +246,6 @@ void ServerCore::handle(const Request& request, Responder responder) {
   const auto exchange = std::make_shared<Exchange>(
       Exchange{nullptr, request, {}, nullptr, std::move(responder), handlers_});
   const auto since = base::monotonic_now();
-  exchange->responder.measure(unrouted_, since);
   std::optional<Response> refusal;
   try {
     if (guard_) refusal = guard_(request);
@@ -260,6 +259,7 @@ void ServerCore::handle(const Request& request, Responder responder) {
     refusal = answer_to(std::current_exception());
   }
   if (refusal) {
+    if (!exchange->route) exchange->responder.measure(unrouted_, since);
     exchange->responder.answer(std::move(*refusal));
     return;
   }

@@ -1,9 +1,8 @@
 #include "serve/quotas.hpp"
 
-#include "serve/webhook_answers.hpp"
-
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -60,30 +59,6 @@ TEST_CASE("without a limit nobody is refused") {
 
   for (int i = 0; i < 1000; ++i) REQUIRE_FALSE(quotas.take("a", 1s));
   CHECK(quotas.is_measured());
-}
-
-TEST_CASE("a promise of an answer says where it will be, and is no answer itself") {
-  const AnswerPlace place{.run_id = "run:1", .answer_id = new_answer_id(), .from = 7, .within = 2s};
-  http::Response promise = promise_of(place);
-  promise.headers.push_back({"idempotency-replayed", "true"});
-
-  CHECK(take_place(promise) == place);
-  CHECK_FALSE(take_place(promise));
-  CHECK(promise.headers == std::vector<http::Header>{{"idempotency-replayed", "true"}});
-}
-
-TEST_CASE("a hook says with its shape how its requests are answered") {
-  const std::string shape = type<WebhookRequest>().shape;
-
-  const auto fixed = plan_of(detail::with_answer(shape, WebhookAnswer{.status = 201, .body = "x"}));
-  const auto within = plan_of(detail::with_answer(shape, AnswerWithin{1500ms}));
-
-  CHECK_FALSE(plan_of(shape).fixed);
-  CHECK_FALSE(plan_of(shape).within);
-  REQUIRE(fixed.fixed);
-  CHECK(fixed.fixed->status == 201);
-  CHECK(fixed.fixed->body == "x");
-  CHECK(within.within == 1500ms);
 }
 
 }  // namespace

@@ -110,7 +110,8 @@ bool Tails::look(const std::shared_ptr<Tail>& tail) {
             "\ndata: " + value::to_text(serve::view(entry)) + "\n\n";
     tail->next = entry.seq + 1;
   }
-  const bool is_over = store::is_end((*run)->status) && entries->size() < entries_at_once &&
+  // Also of one that is dead or diverged: nothing comes before somebody retries it.
+  const bool is_over = engine::end_of(**run) && entries->size() < entries_at_once &&
                        (!(*run)->version || tail->next > *(*run)->version);
   if (is_over) text += "event: end\ndata: {}\n\n";
   const auto now = base::monotonic_now();

@@ -190,6 +190,21 @@ TEST_CASE("two callers with the same key do not meet") {
   CHECK_FALSE(theirs.says("idempotency-replayed"));
 }
 
+TEST_CASE("idempotency keys are listed for the workspace of the caller") {
+  Kept served;
+  const std::string acme =
+      made(served, R"({"name":"a","scopes":["read","write"],"workspace":"acme"})");
+  const Wanted reserve{.method = "POST",
+                       .path = "/api/v1/idempotency/reserve",
+                       .body = R"({"namespace":"pay","key":"k"})"};
+  const Wanted list{.path = "/api/v1/idempotency?namespace=pay"};
+
+  REQUIRE(served.as(acme, reserve).status == 200);
+
+  CHECK(served.json(served.as(acme, list)).at("items").as_array().size() == 1);
+  CHECK(served.json(served.ask(list)).at("items").as_array().empty());
+}
+
 TEST_CASE("keys survive a restart, and so does that there were some") {
   const std::string file = "/tmp/semel-keys-" + std::to_string(::getpid()) + ".db";
   std::string key;

@@ -321,6 +321,46 @@ TEST_CASE("a sleeping run is woken, once per key") {
   CHECK(served.post("/api/v1/runs/" + id + "/wake", "").code() == "RUN_NOT_ACTIVE");
 }
 
+Workflow<int> shift_before() {
+  auto hook = semel::hook<int>("shift");
+  co_return co_await hook;
+}
+
+Workflow<int> shift_after() {
+  co_await semel::sleep(1h);
+  co_return 0;
+}
+
+TEST_CASE(
+    "the events of a run that has diverged end, as those of any that will not go on by itself") {
+  const std::string file = "/tmp/semel-diverged-" + std::to_string(::getpid()) + ".db";
+  std::string id;
+  {
+    Engine engine{"sqlite:" + file};
+    engine.add("shift", shift_before);
+    engine.start_workers();
+    id = engine.start({.token = "shift"}, &shift_before).run.id();
+    while (engine.run(id).status() != RunStatus::waiting) {
+    }
+  }
+  {
+    Engine engine{"sqlite:" + file};
+    engine.add("shift", shift_after);
+    engine.start_workers();
+    engine.resume("shift", 7);
+    while (engine.run(id).status() != RunStatus::diverged) {
+    }
+    const auto server = http::serve(engine);
+    RawClient client(server->port());
+
+    client.send("GET /api/v1/runs/" + id +
+                "/journal HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+
+    CHECK_FALSE(client.receive_until("event: end").empty());
+  }
+  for (const char* end : {"", "-wal", "-shm", ".lock"}) ::unlink((file + end).c_str());
+}
+
 TEST_CASE("a woken run is the same when it is read again") {
   const std::string file = "/tmp/semel-woken-" + std::to_string(::getpid()) + ".db";
   std::string id;
