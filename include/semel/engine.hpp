@@ -12,6 +12,8 @@
 #include <string_view>
 #include <type_traits>
 
+struct pg_conn;  // PGconn of libpq
+
 namespace semel {
 
 class IdempotencyStore;
@@ -277,6 +279,12 @@ class Engine : public Client {
       return *std::move(result);
     }
   }
+
+  /// On PostgreSQL: the transaction that you have begun, at READ COMMITTED, on a connection of your own to the engine's
+  /// database. What `start_in`, `resume_in` and `idempotency()` do with it happens if and only if you commit it; the engine
+  /// looks for it about once a second. Use it on the connection's thread and not beyond the transaction's end. Throws
+  /// Error VALIDATION_ERROR where the engine or the connection is not fit for it.
+  sql::AdoptedTransaction adopt(pg_conn* connection);
 
   /// A client of another workspace; made when first asked for, lives as long as the engine.
   Client& workspace(const std::string& name);

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -193,6 +194,22 @@ class Transaction {
 
  private:
   Session& session_;
+};
+
+namespace detail {
+
+struct KeepsSession {
+  std::shared_ptr<Session> kept;
+};
+
+}  // namespace detail
+
+/// A transaction that is yours to commit, on a connection of your own: see `Engine::adopt`.
+class AdoptedTransaction final : detail::KeepsSession, public Transaction {
+ public:
+  /// For semel itself.
+  explicit AdoptedTransaction(std::shared_ptr<Session> session)
+      : KeepsSession{std::move(session)}, Transaction(*kept) {}
 };
 
 }  // namespace sql

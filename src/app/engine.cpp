@@ -2,6 +2,7 @@
 #include "app/engine_core.hpp"
 #include "engine/inline_driver.hpp"
 #include "engine/threaded_driver.hpp"
+#include "engine/transacting.hpp"
 #include "store/postgres/postgres_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
@@ -29,6 +30,10 @@ engine::StoreFactory memory_stores() {
   };
 }
 
+bool is_postgres(const std::string& url) {
+  return url.starts_with("postgres://") || url.starts_with("postgresql://");
+}
+
 engine::StoreFactory stores_of(const std::string& url) {
   if (url == "memory:") return memory_stores();
   const std::string sqlite = "sqlite:";
@@ -37,7 +42,7 @@ engine::StoreFactory stores_of(const std::string& url) {
       return with_reader(store::SqliteStore::open(options));
     };
   }
-  if (url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+  if (is_postgres(url)) {
     return [options = store::PostgresOptions{.url = url}] {
       return with_reader(store::PostgresStore::open(options));
     };
@@ -58,7 +63,7 @@ engine::LoopOptions loop_options(const EngineOptions& options) {
 
 std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
                                                   const EngineOptions& options) {
-  return std::make_unique<detail::EngineCore>(
+  auto core = std::make_unique<detail::EngineCore>(
       options, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop = loop_options(options);
@@ -69,11 +74,13 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
         return std::unique_ptr<engine::Driver>(std::move(*opened));
       });
+  if (is_postgres(url)) core->allow_adoption(url, true);
+  return core;
 }
 
 std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
                                                 const EngineOptions& options) {
-  return std::make_unique<detail::EngineCore>(
+  auto core = std::make_unique<detail::EngineCore>(
       options,
       [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::LoopOptions loop = loop_options(options);
@@ -84,6 +91,8 @@ std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
                                                       loop);
       },
       false);
+  if (is_postgres(url)) core->allow_adoption(url, false);
+  return core;
 }
 
 engine::InlineDriver& inline_driver(detail::EngineCore& core) {
@@ -142,6 +151,14 @@ void Engine::start_workers() { core_->driver().start_workers(); }
 
 void Engine::stop() { core_->driver().stop(); }
 
+sql::AdoptedTransaction Engine::adopt(pg_conn* connection) {
+  app::refuse_inside_workflow();
+  if (core_->adoption() == nullptr)
+    throw Error("VALIDATION_ERROR", "only an engine on PostgreSQL can adopt a connection");
+  return sql::AdoptedTransaction{
+      engine::make_session(core_->adoption()->adopt(connection), "default")};
+}
+
 IdempotencyStore& Engine::idempotency() { return core_->idempotency(); }
 
 Client& Engine::workspace(const std::string& name) { return core_->client(name); }
@@ -153,9 +170,13 @@ Engine::Engine(EngineOptions options) : Engine("memory:", options) {}
 Engine::Engine(const std::string& url, EngineOptions options)
     : semel::Engine(inline_core(url, options)) {}
 
-void Engine::run_until_idle() { inline_driver(core()).run_until_idle(); }
+void Engine::run_until_idle() {
+  if (core().adoption() != nullptr) core().adoption()->look();
+  inline_driver(core()).run_until_idle();
+}
 
 void Engine::advance_by(std::chrono::nanoseconds duration) {
+  if (core().adoption() != nullptr) core().adoption()->look();
   inline_driver(core()).advance(duration);
 }
 

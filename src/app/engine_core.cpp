@@ -15,6 +15,7 @@ EngineCore::EngineCore(const EngineOptions& options, const MakeDriver& make_driv
 }
 
 EngineCore::~EngineCore() {
+  adoption_.reset();
   driver_->stop();
   kernel_->dismiss_waiters();
 }

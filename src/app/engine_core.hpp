@@ -1,6 +1,7 @@
 // What is behind `semel::Engine`: the registry, a driver, and clients of the workspaces.
 #pragma once
 
+#include "app/adoption.hpp"
 #include "app/client_port.hpp"
 #include "app/idempotency_port.hpp"
 #include "engine/driver.hpp"
@@ -30,6 +31,14 @@ class EngineCore {
 
   engine::Driver& driver() { return *driver_; }
 
+  /// On PostgreSQL, where transactions of the program's own may do what the engine has to look at.
+  void allow_adoption(const std::string& url, bool has_thread) {
+    adoption_ = std::make_unique<app::Adoption>(url, driver_, has_thread);
+  }
+
+  /// None: not on this store.
+  app::Adoption* adoption() { return adoption_.get(); }
+
   IdempotencyStore& idempotency() { return *reservations_; }
 
   /// For what is served from outside.
@@ -50,6 +59,7 @@ class EngineCore {
   std::shared_ptr<engine::Driver> driver_;
   std::shared_ptr<idempotency::Kernel> kernel_;
   std::unique_ptr<IdempotencyStore> reservations_;
+  std::unique_ptr<app::Adoption> adoption_;
 };
 
 }  // namespace semel::detail

@@ -195,6 +195,8 @@ class Loop {
   void deliver(store::Deliver deliver, const Reply<DeliverReply>& reply, TimePoint now);
   void resume_or_start(store::Deliver deliver, StartInput input, const Reply<DeliverReply>& reply,
                        TimePoint now);
+  /// What others did to runs of ours, past the loop.
+  void hinted(const store::Effects& effects, TimePoint now);
   /// See `store::Transact`.
   void transact(std::shared_ptr<store::Work> work, const Reply<TransactReply>& reply,
                 TimePoint now);

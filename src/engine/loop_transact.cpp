@@ -62,6 +62,12 @@ void Loop::follow_up(const store::Effects& effects) {
   if (workers_) note_timer(now_);
 }
 
+/// While there is no store it is not worth a look: when it is opened, what there is to do is found by the state of runs.
+void Loop::hinted(const store::Effects& effects, TimePoint now) {
+  now_ = now;
+  if (!lost_ && opened_ && !stopping_) follow_up(effects);
+}
+
 /// The body is run by the store. While that is under way the place behind the journal's end is the store's, so the run is
 /// blocked; and the body may refer to the run's coroutines, so they stay.
 void Loop::transact_step(const RunPtr& run, const std::string& op) {

@@ -82,6 +82,15 @@ class UnitSession final : public sql::Session {
   std::optional<UnitReservations> reservations_;
 };
 
+struct KeptSession {
+  KeptSession(std::shared_ptr<store::UnitOfWork> with, std::string of)
+      : unit(std::move(with)), workspace(std::move(of)) {}
+
+  std::shared_ptr<store::UnitOfWork> unit;
+  std::string workspace;
+  UnitSession session{*unit, workspace};
+};
+
 class FunctionWork final : public store::Work {
  public:
   FunctionWork(std::string workspace, std::function<std::string(sql::Transaction&)> function)
@@ -107,6 +116,12 @@ std::shared_ptr<store::Work> make_work(std::string workspace,
 }
 
 bool inside_transaction() { return is_inside_transaction; }
+
+std::shared_ptr<sql::Session> make_session(std::shared_ptr<store::UnitOfWork> unit,
+                                           std::string workspace) {
+  const auto kept = std::make_shared<KeptSession>(std::move(unit), std::move(workspace));
+  return {kept, &kept->session};
+}
 
 store::UnitOfWork& unit_of(sql::Transaction& transaction) {
   return static_cast<UnitSession&>(transaction.session()).unit();

@@ -19,6 +19,10 @@ std::shared_ptr<store::Work> make_work(std::string workspace,
 /// would wait for ever.
 bool inside_transaction();
 
+/// A session that keeps its unit: for transactions that are not the engine's to end.
+std::shared_ptr<sql::Session> make_session(std::shared_ptr<store::UnitOfWork> unit,
+                                           std::string workspace);
+
 /// What `transaction` stands on.
 store::UnitOfWork& unit_of(sql::Transaction& transaction);
 

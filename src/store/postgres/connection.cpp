@@ -103,6 +103,7 @@ std::uint32_t Rows::type(int column) const { return PQftype(result_, column); }
 
 std::vector<std::uint32_t> Rows::parameter_types() const {
   std::vector<std::uint32_t> types;
+  types.reserve(static_cast<std::size_t>(PQnparams(result_)));
   for (int i = 0; i < PQnparams(result_); ++i) types.push_back(PQparamtype(result_, i));
   return types;
 }
@@ -133,7 +134,23 @@ Connection::Connection(const ConnectionOptions& options)
   }
 }
 
-Connection::~Connection() { PQfinish(handle_); }
+Connection::~Connection() {
+  if (is_own_) PQfinish(handle_);
+}
+
+Borrowed::Borrowed(Connection& connection)
+    : connection_(connection), was_nonblocking_(PQisnonblocking(connection.handle_) != 0) {
+  const bool is_idle = PQpipelineStatus(connection.handle_) == PQ_PIPELINE_OFF;
+  if (!is_idle || PQtransactionStatus(connection.handle_) != PQTRANS_INTRANS) {
+    throw Failed{
+        "",
+        {base::Errc::refused,
+         "the connection is not inside a transaction that goes on, waiting for a statement"}};
+  }
+  PQsetnonblocking(connection.handle_, 1);
+}
+
+Borrowed::~Borrowed() { PQsetnonblocking(connection_.handle_, was_nonblocking_ ? 1 : 0); }
 
 bool Connection::in_transaction() const { return PQtransactionStatus(handle_) != PQTRANS_IDLE; }
 
@@ -196,7 +213,9 @@ void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then
   begin();
   auto known = connection_.prepared_.find(sql);
   std::string name;
-  if (known != connection_.prepared_.end()) {
+  if (!connection_.is_own_) {
+    prepare("", std::string{sql}, {});
+  } else if (known != connection_.prepared_.end()) {
     name = known->second;
   } else {
     name = "s" + std::to_string(++connection_.statements_);

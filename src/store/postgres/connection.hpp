@@ -96,6 +96,10 @@ class Connection {
  public:
   /// Throws `Failed`.
   explicit Connection(const ConnectionOptions& options);
+
+  /// One of the program's own, which is given back as it was: used inside `Borrowed` only. Nothing is left prepared there.
+  explicit Connection(pg_conn* handle) : handle_(handle), is_own_(false) {}
+
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -110,19 +114,38 @@ class Connection {
 
   bool in_transaction() const;
 
+  /// False: other code uses it too, and may know statements by the same names.
+  bool keeps_statements() const { return is_own_; }
+
  private:
   friend class Pipeline;
+  friend class Borrowed;
 
   pg_result* next_result();
   [[noreturn]] void lose(const std::string& why);
   void wait(bool for_writing);
 
   pg_conn* handle_ = nullptr;
-  std::chrono::milliseconds patience_;
+  bool is_own_ = true;
+  std::chrono::milliseconds patience_ = ConnectionOptions{}.patience;
   bool lost_ = false;
   bool warned_ = false;                                       ///< since the last pipeline began
   std::map<std::string, std::string, std::less<>> prepared_;  ///< names by text
   int statements_ = 0;                                        ///< that were ever prepared
+};
+
+/// While a connection of the program's is ours.
+class Borrowed {
+ public:
+  /// Throws `Failed` where it is not inside a transaction that goes on.
+  explicit Borrowed(Connection& connection);
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed();
+
+ private:
+  Connection& connection_;
+  bool was_nonblocking_;
 };
 
 /// Statements that are sent together and answered together: one round trip.

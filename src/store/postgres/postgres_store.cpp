@@ -2,8 +2,7 @@
 
 #include "store/answering.hpp"
 #include "store/postgres/connection.hpp"
-#include "store/postgres/held.hpp"
-#include "store/postgres/loading.hpp"
+#include "store/postgres/decider.hpp"
 #include "store/postgres/postgres_reader.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/postgres/units.hpp"
@@ -20,13 +19,11 @@ using postgres::Connection;
 using postgres::Held;
 using postgres::Pipeline;
 using postgres::Rows;
-using postgres::Wants;
+using postgres::Segment;
 
 namespace {
 
 constexpr int attempts_max = 20;
-/// A tree of runs is read level by level; this many levels are a mistake.
-constexpr int rounds_max = 200;
 
 constexpr const char* begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED";
 constexpr const char* begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -44,37 +41,11 @@ constexpr const char* keep_apart =
     "'public'),"
     " false) WHERE 'semel' = ANY(current_schemas(false))";
 
-/// Commands about the store as a whole see what the ones before them wrote, so those are sent first.
-bool looks_at_all(const Command& command) {
-  return std::visit(
-      [](const auto& each) {
-        using Each = std::decay_t<decltype(each)>;
-        return std::is_same_v<Each, OpenNode> || std::is_same_v<Each, ReserveKeys> ||
-               std::is_same_v<Each, NodeWell> || std::is_same_v<Each, Sweep> ||
-               std::is_same_v<Each, FindDue> || std::is_same_v<Each, FindWork>;
-      },
-      command);
-}
-
 /// Code of the program's has the connection to itself while it runs.
 bool wants_sql(const Command& command) {
   const auto* transact = std::get_if<Transact>(&command);
   return transact != nullptr && !transact->work->is_repeatable();
 }
-
-/// A command that was taken for one without SQL.
-struct AloneWithSql : Internal {
-  explicit AloneWithSql(const Command* one) : command(one) {}
-
-  const Command* command;
-};
-
-/// Workspaces have to be made first, outside of the batch.
-struct NewWorkspaces : Internal {
-  explicit NewWorkspaces(std::set<std::string> unnamed) : names(std::move(unnamed)) {}
-
-  std::set<std::string> names;
-};
 
 }  // namespace
 
@@ -104,25 +75,6 @@ struct PostgresStore::Impl {
 
   // ---------------------------------------------------------------------------------------------- workspaces
 
-  void make_workspaces(const std::set<std::string>& made, const std::set<std::string>& asked) {
-    postgres::Columns new_names{"b"};
-    postgres::Columns names{"b"};
-    for (const std::string& name : made) new_names.add(name);
-    for (const std::string& name : asked) names.add(name);
-    Pipeline pipeline{connection};
-    if (!made.empty()) {
-      pipeline.add(
-          "INSERT INTO semel.workspace (name) SELECT unnest($1::bytea[]) ON CONFLICT DO NOTHING",
-          new_names.parameters());
-    }
-    pipeline.add("SELECT name, workspace FROM semel.workspace WHERE name = ANY($1::bytea[])",
-                 names.parameters(), [this](const Rows& rows) {
-                   for (int i = 0; i < rows.size(); ++i)
-                     known.note_workspace(rows.text(i, 0), rows.integer(i, 1));
-                 });
-    pipeline.run();
-  }
-
   void find_workspaces(std::span<const Command> batch) {
     std::set<std::string> made;
     std::set<std::string> asked;
@@ -132,54 +84,10 @@ struct PostgresStore::Impl {
       asked.insert(*name);
       if (is_made) made.insert(*name);
     }
-    if (!asked.empty()) make_workspaces(made, asked);
+    if (!asked.empty()) decider.make_workspaces(made, asked);
   }
 
   // ---------------------------------------------------------------------------------------------- deciding
-
-  Answer answer(Held& held, const Command& command) {
-    return std::visit(
-        [&](const auto& each) -> Answer {
-          using Each = std::decay_t<decltype(each)>;
-          if constexpr (requires { store::answer(held.tables, each); }) {
-            return store::answer(held.tables, each);
-          } else if constexpr (std::is_same_v<Each, Transact>) {
-            postgres::HeldUnits units{held,
-                                      [&](const Command& inner) { return answer(held, inner); }};
-            return transact(units, each);
-          } else {
-            throw sql::SqlError("SQL_ERROR", "not a command for a transaction of the program's");
-          }
-        },
-        command);
-  }
-
-  /// Applies the rules to what was read; none: something was missing, and `held.more` says what.
-  std::optional<std::vector<Answer>> decide(Held& held, std::span<const Command> segment) {
-    const RuleCounters before = counters;
-    std::vector<Answer> answers;
-    bool is_missing = false;
-    for (const Command& command : segment) {
-      const Held::Mark mark = held.mark();
-      try {
-        answers.push_back(answer(held, command));
-      } catch (const postgres::Missing&) {
-        held.undo_to(mark);
-        is_missing = true;  // the others may say what they miss, too
-      } catch (const postgres::NeedsSql&) {
-        throw AloneWithSql{&command};
-      }
-    }
-    if (!is_missing && !held.is_short_of_numbers()) return answers;
-    static_cast<RuleCounters&>(counters) = before;
-    return std::nullopt;
-  }
-
-  /// Commands that are about single rows, one behind the other.
-  struct Segment {
-    std::span<const Command> commands;
-    Wants wants;
-  };
 
   /// One try at the batch.
   struct Attempt {
@@ -209,51 +117,23 @@ struct PostgresStore::Impl {
   }
 
   std::unique_ptr<Held> execute(Segment& segment, Attempt& attempt) {
-    for (int round = 0; round < rounds_max; ++round) {
-      auto held = std::make_unique<Held>(segment.wants, known, shapes, counters);
-      Pipeline pipeline{connection};
-      add_begin(pipeline, attempt);
-      postgres::add_loading(pipeline, *held, attempt.is_writing);
-      pipeline.run();
-      check_epoch(attempt);
-      ++counters.rounds;
-      postgres::finish_loading(*held);
-      // Also where a run was met that is not locked: then nothing is decided yet.
-      const bool is_complete = held->more.runs.empty();
-      auto answers = is_complete ? decide(*held, segment.commands) : std::nullopt;
-      if (answers) {
-        std::ranges::move(*answers, std::back_inserter(attempt.answers));
-        return held;
-      }
-      if (!held->more.workspaces.empty()) throw NewWorkspaces{held->more.workspaces};
-      segment.wants.add(held->more);
-    }
-    throw postgres::Failed{"", {base::Errc::refused, "a batch that needs ever more rows"}};
+    return decider.decide(segment,
+                          {.locks = attempt.is_writing,
+                           .lead = [&](Pipeline& pipeline) { add_begin(pipeline, attempt); },
+                           .check = [&] { check_epoch(attempt); }},
+                          attempt.answers);
   }
 
   /// Code with the connection to itself, behind all that was asked before it.
   Answer transact_with_sql(const Transact& command, Attempt& attempt) {
     attempt.has_sql = true;
-    Attempt inner{.is_writing = true, .has_begun = true, .epoch = epoch};
     Segment own;
     if (command.step) own.wants.runs[command.step->run] = postgres::row_part;
+    std::vector<Answer> none;
     postgres::SqlUnits units{
         user,
-        {.execute =
-             [&](const Command& each) {
-               if (looks_at_all(each) || std::holds_alternative<Transact>(each))
-                 throw sql::SqlError("SQL_ERROR",
-                                     "not a command for a transaction of the program's");
-               Segment one{.commands = {&each, 1}, .wants = {}};
-               postgres::foresee(each, known, one.wants);
-               inner.answers.clear();
-               const auto held = execute(one, inner);
-               Pipeline writing{connection};
-               postgres::add_writing(writing, *held);
-               writing.run();
-               return std::move(inner.answers.front());
-             },
-         .load = [&] { return execute(own, inner); },
+        {.execute = [&](const Command& each) { return decider.decide_and_write(each); },
+         .load = [&] { return decider.decide(own, {}, none); },
          .new_run_key = [&] { return postgres::reserve_keys(connection, {1}).first_key; }}};
     Answer answer = transact(units, command);
     if (units.held() != nullptr) {
@@ -351,7 +231,7 @@ struct PostgresStore::Impl {
     const bool is_writing = std::ranges::any_of(batch, writes);
     std::set<const Command*> alone;
     for (const Command& command : batch) {
-      if (looks_at_all(command) || wants_sql(command)) alone.insert(&command);
+      if (postgres::looks_at_all(command) || wants_sql(command)) alone.insert(&command);
     }
     // Kept over attempts: what was missing once is read, and locked in order, from the start.
     std::vector<Segment> segments = segments_of(batch, alone);
@@ -367,12 +247,12 @@ struct PostgresStore::Impl {
         const bool is_program = wants_any_sql && failed.state().starts_with("23");
         if (!failed.was_in_the_way() && !is_program) throw;
         ++counters.batches_redone;
-      } catch (const AloneWithSql& found) {
+      } catch (const postgres::AloneWithSql& found) {
         alone.insert(found.command);
         segments = segments_of(batch, alone);
-      } catch (const NewWorkspaces& unnamed) {
+      } catch (const postgres::NewWorkspaces& unnamed) {
         roll_back();
-        make_workspaces(unnamed.names, unnamed.names);
+        decider.make_workspaces(unnamed.names, unnamed.names);
       }
       roll_back();
       static_cast<RuleCounters&>(counters) = before;
@@ -389,6 +269,7 @@ struct PostgresStore::Impl {
   std::string broken;  ///< why every call is refused; empty: all is well
   Connection connection;
   postgres::UserSql user{connection};
+  postgres::Decider decider{connection, known, shapes, counters};
 };
 
 PostgresStore::PostgresStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -243,6 +243,14 @@ CREATE TABLE semel.audit (
   action text NOT NULL,
   subject text NOT NULL
 );
+
+-- Runs that somebody changed in a transaction of the program's own; whoever drives them looks at them soon. Only a hint: at
+-- its start an engine finds its work by the state of runs.
+CREATE TABLE semel.hint (
+  hint bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  run bigint NOT NULL,
+  kind smallint NOT NULL  -- 0: it got something, 1: it is new, 2: it is over
+);
 )sql",
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <memory>
+#include <utility>
 
 namespace semel::store::postgres {
 
@@ -35,7 +36,7 @@ constexpr std::array<std::string_view, 16> other_verbs{
     "LOCK",   "ANALYZE", "DO",   "CALL",     "EXPLAIN", "REINDEX", "IMPORT", "SECURITY"};
 
 constexpr const char* mark = "SAVEPOINT semel_statement";
-constexpr const char* unmark = "RELEASE SAVEPOINT semel_statement";
+constexpr const char* release_mark = "RELEASE SAVEPOINT semel_statement";
 
 constexpr const char* find_own_tables =
     "SELECT c.oid::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
@@ -111,7 +112,7 @@ struct Give {
 };
 
 template <class Number>
-std::optional<Number> number_in(std::string_view text) {
+std::optional<Number> number_in(const std::string& text) {
   Number number{};
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
@@ -250,8 +251,13 @@ void UserSql::refuse_or_blame(const SqlStatement& statement) {
   refuse();
 }
 
+void UserSql::unmark() {
+  if (!std::exchange(is_marked_, false)) return;
+  attempt([&] { connection_.run(release_mark); });
+}
+
 void UserSql::add_mark(Pipeline& pipeline) {
-  if (is_marked_) pipeline.add(unmark);
+  if (is_marked_) pipeline.add(release_mark);
   pipeline.add(mark);
   is_marked_ = true;
 }
@@ -286,11 +292,14 @@ UserSql::Found UserSql::execute(const SqlStatement& statement,
   try {
     const Prepared& prepared = prepare(statement, parameters, key);
     std::vector<Pipeline::Given> given;
+    given.reserve(parameters.size());
     for (std::size_t i = 0; i < parameters.size(); ++i)
       given.push_back(std::visit(Give{prepared.types.at(i)}, parameters[i]));
     Pipeline pipeline{connection_};
     add_mark(pipeline);
     if (!is_own) add_count(pipeline, watch.before);
+    // Other statements may be without a name as well.
+    if (prepared.name.empty()) pipeline.prepare("", statement.text, prepared.types);
     pipeline.execute(prepared.name, given, [&found](const Rows& rows) {
       for (int i = 0; i < rows.columns(); ++i) found.names.push_back(rows.name(i));
       for (int row = 0; row < rows.size(); ++row) {
@@ -322,7 +331,7 @@ const UserSql::Prepared& UserSql::prepare(const SqlStatement& statement,
                                           std::span<const sql::Value> parameters,
                                           const std::string& key) {
   if (const auto known = statements_.find(key); known != statements_.end()) return known->second;
-  const bool is_kept = statements_.size() < statements_max;
+  const bool is_kept = connection_.keeps_statements() && statements_.size() < statements_max;
   Prepared fresh{.name = is_kept ? "u" + std::to_string(++names_) : "", .types = {}};
   Pipeline pipeline{connection_};
   add_mark(pipeline);
@@ -332,11 +341,11 @@ const UserSql::Prepared& UserSql::prepare(const SqlStatement& statement,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (fresh.types.at(i) == type_text) fresh.types[i] = type_of(parameters[i]);
   }
+  if (!is_kept) return unnamed_ = std::move(fresh);
   Pipeline again{connection_};
   again.prepare(fresh.name, statement.text, fresh.types);
   again.run();
-  unnamed_ = std::move(fresh);
-  return is_kept ? statements_.emplace(key, unnamed_).first->second : unnamed_;
+  return statements_.emplace(key, std::move(fresh)).first->second;
 }
 
 /// It may have failed because the tables it was made for have changed.

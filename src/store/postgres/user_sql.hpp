@@ -45,6 +45,9 @@ class UserSql {
   /// One statement of semel's own, not fenced off. Its tables are named as SQLite has them: semel_audit.
   void run_own(std::string_view sql, std::span<const sql::Value> parameters, const Each& each);
 
+  /// Leaves no savepoint behind. Not needed inside a unit.
+  void unmark();
+
   /// Why nothing goes any more, whoever may have caught it.
   void break_off(std::exception_ptr why) { broken_ = std::move(why); }
 
