@@ -136,10 +136,10 @@ namespace semel {
 
 using shop::Account;
 using shop::Approved;
+using shop::Extremes;
 using shop::Fork;
 using shop::Item;
 using shop::Leaf;
-using shop::Extremes;
 using shop::Nothing;
 using shop::Order;
 using shop::Owned;
