@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "http/problem.hpp"
+#include "serve/own_rows.hpp"
 
 #include <boost/json.hpp>
 
@@ -21,7 +22,7 @@ constexpr nanoseconds second = std::chrono::seconds{1};
 constexpr int spare = 20;
 constexpr nanoseconds count_every = std::chrono::milliseconds{100};
 constexpr nanoseconds measure_every = std::chrono::seconds{10};
-/// length() of an entry reads the row's header alone, that of a text all of it.
+/// length() of an entry reads the row's header alone, that of a text all of it; and a text's is in characters.
 constexpr std::int64_t entries_at_once = 1000;
 constexpr std::int64_t runs_at_once = 100;
 
@@ -33,11 +34,6 @@ http::ProblemError too_much(const std::string& limit, const std::string& detail,
                             std::int64_t after) {
   return {429, "RATE_LIMITED", detail,
           boost::json::object{{"limit", limit}, {"retryAfter", after}}};
-}
-
-std::int64_t integer_in(const sql::Row& row, std::size_t column) {
-  const auto* number = std::get_if<std::int64_t>(&row.values[column]);
-  return number == nullptr ? 0 : *number;
 }
 
 }  // namespace
@@ -108,26 +104,27 @@ std::optional<nanoseconds> Quotas::measure(store::UnitOfWork& unit, nanoseconds 
   if (limits_.stored_bytes_max == 0) return std::nullopt;
   const auto began = base::monotonic_now();
   std::int64_t rows = 0;
-  std::int64_t& next = is_past_runs_ ? next_entry_ : next_run_;
   const std::int64_t rows_at_once = is_past_runs_ ? entries_at_once : runs_at_once;
-  unit.run_own(is_past_runs_
-                   ? "SELECT j.id, w.name, length(j.entry) FROM semel_journal j"
-                     " CROSS JOIN semel_run r CROSS JOIN semel_workspace w WHERE j.id > ?1"
-                     " AND r.run = j.run AND w.workspace = r.workspace ORDER BY j.id LIMIT ?2"
-                   : "SELECT r.run, w.name, length(CAST(r.input AS BLOB))"
-                     " + length(CAST(r.output AS BLOB)) FROM semel_run r"
-                     " CROSS JOIN semel_workspace w WHERE r.run > ?1"
-                     " AND w.workspace = r.workspace ORDER BY r.run LIMIT ?2",
-               std::vector<sql::Value>{next, rows_at_once}, [&](const sql::Row& row) {
+  unit.run_own(is_past_runs_ ? "SELECT j.run, j.seq, w.name, length(j.entry) FROM semel_journal j"
+                               " CROSS JOIN semel_run r CROSS JOIN semel_workspace w"
+                               " WHERE (j.run, j.seq) > (?1, ?2) AND r.run = j.run"
+                               " AND w.workspace = r.workspace ORDER BY j.run, j.seq LIMIT ?3"
+                             : "SELECT r.run, ?2, w.name, length(r.input) + length(r.output)"
+                               " FROM semel_run r CROSS JOIN semel_workspace w WHERE r.run > ?1"
+                               " AND w.workspace = r.workspace ORDER BY r.run LIMIT ?3",
+               std::vector<sql::Value>{measured_run_, measured_seq_, rows_at_once},
+               [&](const sql::Row& row) {
                  ++rows;
-                 next = integer_in(row, 0);
-                 usage_[std::get<std::string>(row.values[1])].measuring +=
-                     static_cast<std::uint64_t>(integer_in(row, 2));
+                 measured_run_ = integer_in(row, 0);
+                 measured_seq_ = integer_in(row, 1);
+                 usage_[text_in(row, 2)].measuring +=
+                     static_cast<std::uint64_t>(integer_in(row, 3));
                });
   const nanoseconds pause = spare * (base::monotonic_now() - began);
   if (rows == rows_at_once) return now + pause;
   if (!is_past_runs_) {
     is_past_runs_ = true;
+    measured_run_ = 0;
     return now + pause;
   }
   end_measuring();
@@ -139,7 +136,8 @@ void Quotas::end_measuring() {
     usage.bytes = usage.measuring;
     usage.measuring = 0;
   }
-  next_run_ = next_entry_ = 0;
+  measured_run_ = 0;
+  measured_seq_ = -1;
   is_past_runs_ = false;
   is_measured_ = true;
 }

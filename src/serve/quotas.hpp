@@ -74,8 +74,9 @@ class Quotas {
 
   // The committing thread's:
   std::map<std::string, Usage> usage_;
-  std::int64_t next_run_ = 0;    ///< whose row is measured next
-  std::int64_t next_entry_ = 0;  ///< the same in the journal
+  // Measured so far: rows up to that of this run, or entries up to this one of it.
+  std::int64_t measured_run_ = 0;
+  std::int64_t measured_seq_ = -1;
   bool is_past_runs_ = false;
   bool is_measured_ = false;
 };

@@ -3,6 +3,7 @@
 #include "http/problem.hpp"
 #include "http/server_core.hpp"
 #include "serve/action.hpp"
+#include "serve/own_rows.hpp"
 #include "serve/text.hpp"
 #include "serve/view.hpp"
 
@@ -53,11 +54,10 @@ std::string time_in(const sql::Value& value) {
 
 json::object view_of(const sql::Row& row) {
   json::object scope;
-  for (const auto& [name, part] : scope_parts(std::get<std::string>(row.values[5])))
-    scope[name] = part;
+  for (const auto& [name, part] : scope_parts(text_in(row, 5))) scope[name] = part;
   const std::int64_t state = std::get<std::int64_t>(row.values[1]);
-  json::object item{{"namespace", std::get<std::string>(row.values[4])},
-                    {"key", std::get<std::string>(row.values[6])},
+  json::object item{{"namespace", text_in(row, 4)},
+                    {"key", text_in(row, 6)},
                     {"scope", std::move(scope)},
                     {"state", word_of(state)},
                     {"fence", std::to_string(std::get<std::int64_t>(row.values[0]))}};
@@ -88,9 +88,9 @@ class List final : public store::Work {
         [&](const sql::Row& row) {
           if (is_full) return;
           ++rows;
-          const bool is_wanted = std::get<std::string>(row.values[7]) == query_.workspace &&
+          const bool is_wanted = text_in(row, 7) == query_.workspace &&
                                  std::get<std::int64_t>(row.values[3]) > now &&
-                                 (!query_.ns || std::get<std::string>(row.values[4]) == *query_.ns);
+                                 (!query_.ns || text_in(row, 4) == *query_.ns);
           if (is_wanted && items.size() == query_.limit) {
             is_full = true;
             return;

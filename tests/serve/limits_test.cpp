@@ -27,7 +27,7 @@ std::string until_started(const Served& served, const std::string& body) {
 }
 
 TEST_CASE("whoever asks too often is told when to come back, and a replay is never too often") {
-  Served served{"memory:", {.requests_per_second = 0.01}};
+  Served served{testing::fresh_store(), {.requests_per_second = 0.01}};
   const RawAnswer first = served.post("/api/v1/runs", nap, "k");
 
   const RawAnswer again = served.post("/api/v1/runs", nap, "k");
@@ -50,7 +50,7 @@ TEST_CASE("whoever asks too often is told when to come back, and a replay is nev
 }
 
 TEST_CASE("a refused request leaves its key free") {
-  Served served{"memory:", {.requests_per_second = 0.01}};
+  Served served{testing::fresh_store(), {.requests_per_second = 0.01}};
   REQUIRE(served.get("/api/v1/runs").status == 200);
   REQUIRE(served.post("/api/v1/runs", nap, "k").status == 429);
 
@@ -61,7 +61,7 @@ TEST_CASE("a refused request leaves its key free") {
 
 TEST_CASE(
     "parallel starts make as many runs as there may be, and those that are there are handed back") {
-  Served served{"memory:", {.active_runs_max = 5}};
+  Served served{testing::fresh_store(), {.active_runs_max = 5}};
   std::atomic<int> made{0};
   std::atomic<int> refused{0};
   {
@@ -98,7 +98,7 @@ TEST_CASE(
 }
 
 TEST_CASE("forks, retries and resume-or-start make runs too") {
-  Served served{"memory:", {.active_runs_max = 2}};
+  Served served{testing::fresh_store(), {.active_runs_max = 2}};
   const std::string broken = served.started("fragile", "[]");
   served.result(broken);
   const std::string asleep = until_started(served, nap);
@@ -119,7 +119,7 @@ TEST_CASE("forks, retries and resume-or-start make runs too") {
 }
 
 TEST_CASE("a run that ends makes room") {
-  Served served{"memory:", {.active_runs_max = 1}};
+  Served served{testing::fresh_store(), {.active_runs_max = 1}};
   const std::string first = served.started("nap", "[]");
   REQUIRE(served.post("/api/v1/runs", nap).status == 429);
   REQUIRE(served.post("/api/v1/runs/" + first + "/cancel", "").status == 200);
@@ -129,7 +129,8 @@ TEST_CASE("a run that ends makes room") {
 
 TEST_CASE("what is stored is known after a restart, and over the limit nothing is started") {
   const std::string file = "/tmp/semel-limits-" + std::to_string(::getpid()) + ".db";
-  const std::string url = "sqlite:" + file;
+  const std::string fresh = testing::fresh_store();
+  const std::string url = fresh == "memory:" ? "sqlite:" + file : fresh;
   const http::WorkspaceLimits limits{.stored_bytes_max = 50'000};
   const std::string large = R"({"workflow":"keep","input":")" + std::string(20'000, 'x') +
                             R"(","runId":"RUN","token":"RUN"})";
@@ -157,7 +158,7 @@ TEST_CASE("what is stored is known after a restart, and over the limit nothing i
 }
 
 TEST_CASE("limits are each workspace's own") {
-  Served served{"memory:", {.active_runs_max = 1}};
+  Served served{testing::fresh_store(), {.active_runs_max = 1}};
   served.engine.workspace("acme").start({}, "nap", boost::json::array{});
 
   CHECK(served.post("/api/v1/runs", nap).status == 201);
