@@ -87,6 +87,7 @@ class ActionWork final : public store::Work {
         charge_(std::move(charge)) {}
 
   std::string run(store::UnitOfWork& unit) override {
+    if (undo_) std::exchange(undo_, nullptr)();
     after_commit = nullptr;
     finished.reset();
     found.reset();
@@ -96,12 +97,13 @@ class ActionWork final : public store::Work {
         return {};
       }
       // Only here is it known not to be a replay; those are never too many.
-      if (auto refusal = charge_(key_->id.workspace)) {
-        answer = *std::move(refusal);
+      if (!std::exchange(is_charged_, true)) refusal_ = charge_(key_->id.workspace);
+      if (refusal_) {
+        answer = *refusal_;
         return {};
       }
     }
-    Unit inside{unit, after_commit};
+    Unit inside{unit, after_commit, undo_};
     answer = effect_(inside);
     if (key_ && answer.status / 100 == 2) keep(unit);
     return {};
@@ -154,6 +156,9 @@ class ActionWork final : public store::Work {
   const std::optional<Key> key_;
   const Kept kept_;
   const Charge charge_;
+  bool is_charged_ = false;
+  std::optional<Response> refusal_;  ///< because it was one request too many
+  std::function<void()> undo_;
 };
 
 Response answer_of(ActionWork& work,

@@ -19,6 +19,7 @@ namespace semel::serve {
 struct Unit {
   store::UnitOfWork& store;
   std::function<void()>& after_commit;  ///< called before anybody hears the answer
+  std::function<void()>& undo;          ///< called before the effect is done over
 };
 
 /// Does it and says how it is answered. An answer that is not 2xx says that nothing was changed; where something was and

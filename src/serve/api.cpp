@@ -221,13 +221,13 @@ std::optional<http::Response> Api::limit(const http::Call& call, std::string_vie
   return quotas_.take(call.tenant, base::monotonic_now());
 }
 
-void Api::within_limits(store::UnitOfWork& unit, const std::string& workspace, std::size_t bytes,
+void Api::within_limits(Unit& unit, const std::string& workspace, std::size_t bytes,
                         const std::function<bool()>& start) {
   // Asked first, thrown last: whoever repeats a start is handed the run that is there, also at the limit.
-  const auto refusal = quotas_.refuse_start(unit, workspace, base::monotonic_now());
+  const auto refusal = quotas_.refuse_start(unit.store, workspace, base::monotonic_now());
   if (!start()) return;
   if (refusal) throw *refusal;
-  quotas_.started(workspace, bytes);
+  unit.undo = [this, counted = quotas_.started(workspace, bytes)] { quotas_.take_back(counted); };
 }
 
 /// Bytes are summed up in the background, a few rows in a transaction.

@@ -73,18 +73,18 @@ class Api : public std::enable_shared_from_this<Api> {
   std::optional<http::Response> guard(const http::Request& request) const;
   std::optional<http::Response> limit(const http::Call& call, std::string_view route);
   /// Calls `start`, which says whether it made a run of so many bytes; throws where that is one too many.
-  void within_limits(store::UnitOfWork& unit, const std::string& workspace, std::size_t bytes,
+  void within_limits(Unit& unit, const std::string& workspace, std::size_t bytes,
                      const std::function<bool()>& start);
   void measure_soon(std::chrono::nanoseconds at);
   void answer_webhook(const http::Request& request, const http::Call& call,
                       const std::shared_ptr<http::Responder>& client);
-  http::Response start(store::UnitOfWork& unit, engine::StartInput input);
+  http::Response start(Unit& inside, engine::StartInput input);
   http::Response cancel(store::UnitOfWork& unit, const store::CancelRun& command);
-  http::Response retry(store::UnitOfWork& unit, const store::FindRun& wanted,
+  http::Response retry(Unit& inside, const store::FindRun& wanted,
                        std::optional<std::uint64_t> version);
-  http::Response fork(store::UnitOfWork& unit, const store::FindRun& wanted, std::uint64_t seq,
+  http::Response fork(Unit& inside, const store::FindRun& wanted, std::uint64_t seq,
                       std::optional<std::uint64_t> version);
-  http::Response wake(store::UnitOfWork& unit, const store::FindRun& wanted,
+  http::Response wake(const Unit& inside, const store::FindRun& wanted,
                       std::optional<std::uint64_t> version);
   boost::json::object run_in(store::UnitOfWork& unit, const store::RunRecord& run) const;
   Caller caller_of(const http::Call& call) const;

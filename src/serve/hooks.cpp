@@ -97,7 +97,7 @@ void Api::add_hooks() {
           store::Answer answer;
           const auto* done = std::get_if<store::Delivered>(&answer);
           const std::size_t bytes = input.input.size() + wanted.payload.size();
-          within_limits(unit.store, wanted.workspace, bytes, [&] {
+          within_limits(unit, wanted.workspace, bytes, [&] {
             answer = unit.store.execute(command);
             done = std::get_if<store::Delivered>(&answer);
             return done != nullptr && done->started;

@@ -86,6 +86,7 @@ std::optional<http::ProblemError> Quotas::refuse_start(store::UnitOfWork& unit,
         " (SELECT workspace FROM semel_workspace WHERE name = ?1)",
         std::vector<sql::Value>{workspace},
         [&](const sql::Row& row) { usage.runs = static_cast<std::uint64_t>(integer_in(row, 0)); });
+    ++usage.counts;
     usage.count_at =
         now + std::max<nanoseconds>(count_every, spare * (base::monotonic_now() - began));
   }
@@ -93,11 +94,23 @@ std::optional<http::ProblemError> Quotas::refuse_start(store::UnitOfWork& unit,
   return too_much("activeRuns", "the workspace has as many unfinished runs as it may", 1);
 }
 
-void Quotas::started(const std::string& workspace, std::size_t bytes) {
+Quotas::Counted Quotas::started(const std::string& workspace, std::size_t bytes) {
   Usage& usage = usage_[workspace];
   ++usage.runs;
   usage.bytes += bytes;
   usage.measuring += bytes;
+  return {workspace, bytes, usage.counts};
+}
+
+void Quotas::take_back(const Counted& counted) {
+  Usage& usage = usage_[counted.workspace];
+  usage.bytes -= std::min<std::uint64_t>(usage.bytes, counted.bytes);
+  usage.measuring -= std::min<std::uint64_t>(usage.measuring, counted.bytes);
+  if (usage.counts == counted.count) {
+    --usage.runs;
+  } else {
+    usage.count_at = nanoseconds{0};  // nobody knows whether that count had seen it
+  }
 }
 
 std::optional<nanoseconds> Quotas::measure(store::UnitOfWork& unit, nanoseconds now) {

@@ -43,8 +43,18 @@ class Quotas {
                                                  const std::string& workspace,
                                                  std::chrono::nanoseconds now);
 
-  /// A run was started, with that much to store; or is about to be, where the transaction has to be done over.
-  void started(const std::string& workspace, std::size_t bytes);
+  /// What was counted for a run.
+  struct Counted {
+    std::string workspace;
+    std::size_t bytes = 0;
+    std::uint64_t count = 0;  ///< the number of the count it was added to
+  };
+
+  /// A run is started, with that much to store.
+  Counted started(const std::string& workspace, std::size_t bytes);
+
+  /// It was not, because its transaction is done over.
+  void take_back(const Counted& counted);
 
   /// The next few rows of what is stored; when the next call should come, after `now`. Nothing where bytes are not limited.
   std::optional<std::chrono::nanoseconds> measure(store::UnitOfWork& unit,
@@ -57,6 +67,7 @@ class Quotas {
   struct Usage {
     std::uint64_t runs = 0;  ///< as counted, and those started since
     std::chrono::nanoseconds count_at{0};
+    std::uint64_t counts = 0;     ///< how many there were
     std::uint64_t bytes = 0;      ///< as measured, and what was brought since
     std::uint64_t measuring = 0;  ///< as far as the measuring under way has come, the same
   };

@@ -124,7 +124,8 @@ json::object Api::run_in(store::UnitOfWork& unit, const store::RunRecord& run) c
   return view(run, beside, *parts_.registry);
 }
 
-http::Response Api::start(store::UnitOfWork& unit, engine::StartInput input) {
+http::Response Api::start(Unit& inside, engine::StartInput input) {
+  store::UnitOfWork& unit = inside.store;
   thread_local base::SystemRandom random;
   thread_local base::IdSource ids(random);
   const TimePoint now = unit.now();
@@ -134,7 +135,7 @@ http::Response Api::start(store::UnitOfWork& unit, engine::StartInput input) {
       .first_entry = {},
       .changes = {}};
   store::Answer answer;
-  within_limits(unit, command.run.workspace, command.run.input.size(), [&] {
+  within_limits(inside, command.run.workspace, command.run.input.size(), [&] {
     answer = unit.execute(command);
     return std::holds_alternative<store::RunStarted>(answer);
   });
@@ -154,7 +155,7 @@ void Api::add_runs() {
       [this](const http::Request& request, const http::Call& call, const wire::StartRun& body) {
         const auto input = start_input(parts_, call.tenant, body.workflow, body,
                                        given_input(request.body, {}), "");
-        return [this, input](Unit& unit) { return start(unit.store, input); };
+        return [this, input](Unit& unit) { return start(unit, input); };
       });
 
   look<wire::RunList>(

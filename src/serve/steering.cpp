@@ -37,14 +37,15 @@ http::Response Api::cancel(store::UnitOfWork& unit, const store::CancelRun& comm
   return refused(is_missing ? engine::not_found(command.id) : engine::moved_on(command.id));
 }
 
-http::Response Api::retry(store::UnitOfWork& unit, const store::FindRun& wanted,
+http::Response Api::retry(Unit& inside, const store::FindRun& wanted,
                           std::optional<std::uint64_t> version) {
+  store::UnitOfWork& unit = inside.store;
   const store::RunLoaded loaded = load(unit, wanted, version);
   if (const auto refusal = engine::refuse_retry(loaded.run)) return refused(*refusal);
   const auto made = engine::reopening(loaded, unit.now());
   if (const auto* refusal = std::get_if<engine::Refusal>(&made)) return refused(*refusal);
   store::Answer answer;
-  within_limits(unit, wanted.workspace, 0, [&] {
+  within_limits(inside, wanted.workspace, 0, [&] {
     answer = unit.execute(std::get<store::ReopenRun>(made));
     return std::holds_alternative<store::Advanced>(answer);
   });
@@ -54,8 +55,9 @@ http::Response Api::retry(store::UnitOfWork& unit, const store::FindRun& wanted,
   return json_answer(200, run_in(unit, load(unit, wanted, std::nullopt).run));
 }
 
-http::Response Api::fork(store::UnitOfWork& unit, const store::FindRun& wanted, std::uint64_t seq,
+http::Response Api::fork(Unit& inside, const store::FindRun& wanted, std::uint64_t seq,
                          std::optional<std::uint64_t> version) {
+  store::UnitOfWork& unit = inside.store;
   thread_local base::SystemRandom random;
   thread_local base::IdSource ids(random);
   const store::RunLoaded loaded = load(unit, wanted, version);
@@ -73,7 +75,7 @@ http::Response Api::fork(store::UnitOfWork& unit, const store::FindRun& wanted, 
   if (const auto* refusal = std::get_if<engine::Refusal>(&made)) return refused(*refusal);
   const auto& [start, rest] = std::get<engine::Forking>(made);
   store::Answer answer;
-  within_limits(unit, loaded.run.workspace, loaded.run.input.size(), [&] {
+  within_limits(inside, loaded.run.workspace, loaded.run.input.size(), [&] {
     answer = unit.execute(start);
     return !std::holds_alternative<store::StartRefused>(answer);
   });
@@ -84,8 +86,9 @@ http::Response Api::fork(store::UnitOfWork& unit, const store::FindRun& wanted, 
   return json_answer(201, {{"run", run_in(unit, copy.run)}});
 }
 
-http::Response Api::wake(store::UnitOfWork& unit, const store::FindRun& wanted,
+http::Response Api::wake(const Unit& inside, const store::FindRun& wanted,
                          std::optional<std::uint64_t> version) {
+  store::UnitOfWork& unit = inside.store;
   const store::RunLoaded loaded = load(unit, wanted, version);
   if (store::is_end(loaded.run.status)) {
     return refused({"RUN_NOT_ACTIVE", "run " + wanted.id + " is over", wanted.id});
@@ -100,7 +103,7 @@ void Api::add_steering() {
   const auto guarded = [](const auto& effect) -> Effect {
     return [effect](Unit& unit) {
       try {
-        return effect(unit.store);
+        return effect(unit);
       } catch (const engine::Refusal& refusal) {
         return refused(refusal);
       }
@@ -130,8 +133,9 @@ void Api::add_steering() {
       "/api/v1/runs/{id}/retry", "runs.retry", Needs::write,
       [this, guarded, wanted](const http::Request& request, const http::Call& call,
                               const wire::Nothing&) {
-        return guarded([this, run = wanted(call), version = expected_version(request)](
-                           store::UnitOfWork& unit) { return retry(unit, run, version); });
+        return guarded([this, run = wanted(call), version = expected_version(request)](Unit& unit) {
+          return retry(unit, run, version);
+        });
       });
 
   act<wire::Fork, wire::Forked>(
@@ -139,7 +143,7 @@ void Api::add_steering() {
       [this, guarded, wanted](const http::Request& request, const http::Call& call,
                               const wire::Fork& body) {
         return guarded([this, run = wanted(call), seq = body.seq,
-                        version = expected_version(request)](store::UnitOfWork& unit) {
+                        version = expected_version(request)](Unit& unit) {
           return fork(unit, run, seq, version);
         });
       });
@@ -148,8 +152,9 @@ void Api::add_steering() {
       "/api/v1/runs/{id}/wake", "runs.wake", Needs::write,
       [this, guarded, wanted](const http::Request& request, const http::Call& call,
                               const wire::Nothing&) {
-        return guarded([this, run = wanted(call), version = expected_version(request)](
-                           store::UnitOfWork& unit) { return wake(unit, run, version); });
+        return guarded([this, run = wanted(call), version = expected_version(request)](Unit& unit) {
+          return wake(unit, run, version);
+        });
       });
 }
 

@@ -9,7 +9,7 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install "${BUILD_DIR}" --config "${CONFIG}" --prefix "${prefix}")
-file(GLOB_RECURSE manual "${prefix}/*/man1/semel.1")
+file(GLOB_RECURSE manual "${prefix}/*.1")
 file(STRINGS "${manual}" heading LIMIT_COUNT 1)
 if(NOT heading MATCHES "^.TH SEMEL 1")
   message(FATAL_ERROR "no manual page was installed: ${manual}")
