@@ -117,7 +117,7 @@ const std::array bugs = std::to_array<Planted>({
     {"loses a timer", make<InStore<LosesTimers>>, "L1"},
     {"forgets who waits for a run", make<InStore<ForgetsWaiters>>, "L1"},
     {"overlooks a run when it recovers", make<InStore<OverlooksRuns>>, "L1"},
-    {"takes a refused entry for written", make<InStore<SwallowsStale>>, "S3 S6"},
+    {"takes a refused entry for written", make<InStore<SwallowsStale>>, "S3 S6", 200},
     {"has no unique index on the journal", make<InStore<DropsJournalIndex>>, "S1"},
     {"has no unique index on keys", make<InStore<DropsKeyIndex>>, "S11"},
     {"looks a key up before it writes", make<InStore<LooksKeysUp>>, "S11"},
