@@ -1,4 +1,6 @@
 // What only SQLite's statements could do to the engine's tables and transactions.
+#include "tests/support/api.hpp"
+
 #include <semel/semel.hpp>
 
 #include <doctest/doctest.h>
@@ -7,14 +9,7 @@ namespace semel {
 
 namespace {
 
-std::string code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return "";
-}
+using test::code_of;
 
 void make_orders(Engine& engine) {
   engine.transaction([](sql::Transaction& tx) {

@@ -1,4 +1,5 @@
 // SQL of the program's own in the engine's commits. Also compiled for PostgreSQL (tests/postgres).
+#include "tests/support/api.hpp"
 #include "tests/support/fresh_store.hpp"
 
 #include <semel/semel.hpp>
@@ -20,14 +21,7 @@ struct Order {
 };
 BOOST_DESCRIBE_STRUCT(Order, (), (id, cents, note))
 
-std::string code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return "";
-}
+using test::code_of;
 
 void make_orders(Engine& engine) {
   engine.transaction([](sql::Transaction& tx) {

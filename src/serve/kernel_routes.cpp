@@ -186,19 +186,6 @@ ReservationQuery list_query(const http::Call& call) {
   return query;
 }
 
-std::string_view word_of(store::ReservationState state) {
-  switch (state) {
-    case store::ReservationState::in_progress:
-      return "inProgress";
-    case store::ReservationState::completed:
-      return "completed";
-    case store::ReservationState::not_retained:
-      return "notRetained";
-    default:
-      return "unknown";
-  }
-}
-
 http::Response found_or_not(const base::Result<store::Answer>& answer) {
   if (!answer) return http::problem("STORE_UNAVAILABLE", "the store is not available");
   if (const auto* found = std::get_if<store::ReservationFound>(&*answer)) {

@@ -34,19 +34,6 @@ std::optional<std::string> take_part(std::string_view& text, char end) {
   return part;
 }
 
-std::string_view word_of(std::int64_t state) {
-  switch (static_cast<store::ReservationState>(state)) {
-    case store::ReservationState::in_progress:
-      return "inProgress";
-    case store::ReservationState::completed:
-      return "completed";
-    case store::ReservationState::not_retained:
-      return "notRetained";
-    default:
-      return "unknown";
-  }
-}
-
 std::string time_in(const sql::Value& value) {
   return time_text(TimePoint{std::chrono::duration_cast<TimePoint::duration>(
       std::chrono::nanoseconds{std::get<std::int64_t>(value)})});
@@ -59,7 +46,7 @@ json::object view_of(const sql::Row& row) {
   json::object item{{"namespace", text_in(row, 4)},
                     {"key", text_in(row, 6)},
                     {"scope", std::move(scope)},
-                    {"state", word_of(state)},
+                    {"state", word_of(static_cast<store::ReservationState>(state))},
                     {"fence", std::to_string(std::get<std::int64_t>(row.values[0]))}};
   if (static_cast<store::ReservationState>(state) == store::ReservationState::in_progress)
     item["leaseUntil"] = time_in(row.values[2]);

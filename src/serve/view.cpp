@@ -120,6 +120,19 @@ json::object view(const store::RunRecord& run, const Beside& beside,
   return object;
 }
 
+std::string_view word_of(store::ReservationState state) {
+  switch (state) {
+    case store::ReservationState::in_progress:
+      return "inProgress";
+    case store::ReservationState::completed:
+      return "completed";
+    case store::ReservationState::not_retained:
+      return "notRetained";
+    default:
+      return "unknown";
+  }
+}
+
 json::object result_view(const detail::RunEnd& end) {
   json::object object{{"status", to_string(end.status)}};
   if (end.status == RunStatus::completed) {

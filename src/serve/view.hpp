@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace semel::serve {
@@ -30,6 +31,8 @@ boost::json::object view(const store::RunRecord& run, const Beside& beside,
 
 /// {"status", "output"} or {"status", "error"}.
 boost::json::object result_view(const detail::RunEnd& end);
+
+std::string_view word_of(store::ReservationState state);
 
 boost::json::object view(const store::HookRecord& hook);
 boost::json::object view(const Entry& entry);

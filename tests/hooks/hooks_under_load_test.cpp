@@ -110,26 +110,31 @@ class Senders {
   int heard_ = 0;
 };
 
-TEST_CASE(
-    "16 threads, 10,000 times resume_or_start, 100 tokens: every payload read once, in order") {
-  constexpr int calls = 10'000;
-  constexpr std::size_t tokens = 100;
-  Engine engine{"memory:"};
-  engine.add("session", session);
-  engine.start_workers();
-  std::atomic<int> started = 0;
+constexpr int calls = 10'000;
+constexpr std::size_t tokens = 100;
 
+/// All threads, `calls` messages in all, to tokens chosen by chance; says how many runs were started for them.
+int send_all(Engine& engine, Workflow<std::vector<std::string>> (*listener)(std::string token)) {
+  std::atomic<int> started = 0;
   on_all_threads([&](int thread) {
     std::mt19937 chance{static_cast<unsigned>(thread)};
     std::vector<int> sent(tokens);
     for (int call = 0; call < calls / threads; ++call) {
-      const std::size_t token = chance() % tokens;
-      const std::string message = std::to_string(thread) + "-" + std::to_string(sent[token]++);
-      const auto answer = engine.resume_or_start("token-" + std::to_string(token), message, session,
-                                                 "token-" + std::to_string(token));
-      if (answer.started) ++started;
+      const std::size_t number = chance() % tokens;
+      const std::string token = "token-" + std::to_string(number);
+      const std::string message = std::to_string(thread) + "-" + std::to_string(sent[number]++);
+      if (engine.resume_or_start(token, message, listener, token).started) ++started;
     }
   });
+  return started;
+}
+
+TEST_CASE(
+    "16 threads, 10,000 times resume_or_start, 100 tokens: every payload read once, in order") {
+  Engine engine{"memory:"};
+  engine.add("session", session);
+  engine.start_workers();
+  const int started = send_all(engine, session);
 
   std::map<std::string, Senders> by_token;
   std::vector<Run> runs = engine.runs({.limit = 100'000});
@@ -161,24 +166,10 @@ Workflow<std::vector<std::string>> long_session(std::string token) {
 }
 
 TEST_CASE("16 threads, 10,000 times resume_or_start: as many runs are active as there are tokens") {
-  constexpr int calls = 10'000;
-  constexpr std::size_t tokens = 100;
   Engine engine{"memory:"};
   engine.add("long-session", long_session);
   engine.start_workers();
-  std::atomic<int> started = 0;
-
-  on_all_threads([&](int thread) {
-    std::mt19937 chance{static_cast<unsigned>(thread)};
-    std::vector<int> sent(tokens);
-    for (int call = 0; call < calls / threads; ++call) {
-      const std::size_t token = chance() % tokens;
-      const std::string message = std::to_string(thread) + "-" + std::to_string(sent[token]++);
-      const auto answer = engine.resume_or_start("token-" + std::to_string(token), message,
-                                                 long_session, "token-" + std::to_string(token));
-      if (answer.started) ++started;
-    }
-  });
+  const int started = send_all(engine, long_session);
 
   CHECK(started == tokens);
   std::vector<Run> runs = engine.runs({.limit = 100'000});
@@ -199,7 +190,6 @@ TEST_CASE("16 threads, 10,000 times resume_or_start: as many runs are active as 
 // ------------------------------------------------------------------------------------------------ never too early
 
 TEST_CASE("10,000 times a start with a token is followed by its resume: 10,000 succeed") {
-  constexpr int calls = 10'000;
   Engine engine{"memory:"};
   engine.add("claim", claim);
   engine.start_workers();

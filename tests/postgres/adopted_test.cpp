@@ -1,4 +1,5 @@
 // Runs and payloads in a transaction on a connection of the program's own.
+#include "tests/support/api.hpp"
 #include "tests/support/fresh_store.hpp"
 #include "tests/support/postgres_server.hpp"
 
@@ -45,14 +46,7 @@ class Own {
   PGconn* handle_;
 };
 
-std::string code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return "";
-}
+using test::code_of;
 
 Workflow<std::string> greet(std::string name) { co_return "hello " + name; }
 
