@@ -91,6 +91,9 @@ struct EngineOptions {
   std::size_t frame_bytes_max = std::size_t{256} << 20U;  ///< of idle coroutines kept in memory
   Millis retention{std::chrono::hours{24 * 7}};           ///< how long a finished run is kept
   int crashes_max = 5;  ///< without progress in between; then a run is `dead`
+  std::string node{};   ///< this process's name among those that share a store; empty: the host's
+  /// On a store that is shared: a node that is not heard of for so long loses its runs to others.
+  Millis lease{std::chrono::seconds{15}};
 };
 
 }  // namespace semel

@@ -2,8 +2,6 @@
 
 #include "store/postgres/adopted.hpp"
 
-#include <condition_variable>
-
 namespace semel::app {
 
 namespace {
@@ -15,8 +13,9 @@ constexpr std::int64_t keys_count = 256;
 
 }  // namespace
 
-Adoption::Adoption(const std::string& url, std::shared_ptr<engine::Driver> driver, bool has_thread)
-    : driver_(std::move(driver)), port_(driver_), hints_(store::postgres::make_hints(url)) {
+Adoption::Adoption(std::unique_ptr<store::Hints> hints, std::shared_ptr<engine::Driver> driver,
+                   bool has_thread)
+    : driver_(std::move(driver)), port_(driver_), hints_(std::move(hints)) {
   if (has_thread)
     thread_ = std::jthread([this](const std::stop_token& stopped) { watch(stopped); });
 }
@@ -30,18 +29,18 @@ bool Adoption::look() {
   auto found = hints_->take();
   // Where the database is out of reach the engine knows by itself, and looks at everything when it is back.
   if (!found) return true;
-  if (found->wake.empty() && found->created.empty() && found->ended.empty()) return true;
+  if (found->wake.empty() && found->created.empty() && found->ended.empty() &&
+      found->opened.empty() && found->moved.empty())
+    return true;
   return driver_->post([effects = *std::move(found)](engine::Loop& loop, TimePoint now) {
     loop.hinted(effects, now);
   });
 }
 
 void Adoption::watch(const std::stop_token& stopped) {
-  std::mutex mutex;
-  std::condition_variable_any wake;
-  std::unique_lock lock(mutex);
+  const std::stop_callback stop{stopped, [this] { hints_->interrupt(); }};
   do {
-    wake.wait_for(lock, stopped, look_every, [] { return false; });
+    hints_->wait(look_every);
   } while (!stopped.stop_requested() && look());
 }
 

@@ -1,4 +1,4 @@
-// Transactions of the program's own: makes what they stand on, and looks for what they left once they are committed.
+// What others do to our runs: other nodes, and transactions of the program's own, for which it makes what they stand on.
 #pragma once
 
 #include "app/idempotency_port.hpp"
@@ -17,8 +17,10 @@ namespace semel::app {
 
 class Adoption {
  public:
-  /// `has_thread`: looks by itself, once a second. Otherwise when told to.
-  Adoption(const std::string& url, std::shared_ptr<engine::Driver> driver, bool has_thread);
+  /// `has_thread`: looks by itself, when it is told that there is something and at least once a second. Otherwise when told
+  /// to.
+  Adoption(std::unique_ptr<store::Hints> hints, std::shared_ptr<engine::Driver> driver,
+           bool has_thread);
   Adoption(const Adoption&) = delete;
   Adoption& operator=(const Adoption&) = delete;
   ~Adoption() = default;

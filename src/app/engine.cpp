@@ -3,6 +3,7 @@
 #include "engine/inline_driver.hpp"
 #include "engine/threaded_driver.hpp"
 #include "engine/transacting.hpp"
+#include "store/postgres/postgres_hints.hpp"
 #include "store/postgres/postgres_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
@@ -10,6 +11,9 @@
 #include <semel/testing.hpp>
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <array>
 
 namespace semel {
 
@@ -34,7 +38,24 @@ bool is_postgres(const std::string& url) {
   return url.starts_with("postgres://") || url.starts_with("postgresql://");
 }
 
-engine::StoreFactory stores_of(const std::string& url) {
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+using Identity = std::shared_ptr<store::postgres::NodeIdentity>;
+
+/// Who this process is on a store that is shared.
+Identity identity_of(const EngineOptions& options, std::chrono::nanoseconds lease) {
+  if (lease < std::chrono::milliseconds{100})
+    throw Error("VALIDATION_ERROR", "a lease takes at least 100 ms");
+  auto identity = std::make_shared<store::postgres::NodeIdentity>();
+  identity->name = options.node.empty() ? host_name() : options.node;
+  identity->lease = lease;
+  return identity;
+}
+
+engine::StoreFactory stores_of(const std::string& url, const Identity& identity) {
   if (url == "memory:") return memory_stores();
   const std::string sqlite = "sqlite:";
   if (url.starts_with(sqlite) && url.size() > sqlite.size()) {
@@ -43,7 +64,7 @@ engine::StoreFactory stores_of(const std::string& url) {
     };
   }
   if (is_postgres(url)) {
-    return [options = store::PostgresOptions{.url = url}] {
+    return [options = store::PostgresOptions{.url = url, .identity = identity}] {
       return with_reader(store::PostgresStore::open(options));
     };
   }
@@ -63,23 +84,28 @@ engine::LoopOptions loop_options(const EngineOptions& options) {
 
 std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
                                                   const EngineOptions& options) {
+  const Identity identity = identity_of(options, base::bounded(options.lease));
   auto core = std::make_unique<detail::EngineCore>(
-      options, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+      options,
+      [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop = loop_options(options);
         driver.step_threads = options.step_threads;
         driver.log = [](std::string_view message) { spdlog::warn("semel: {}", message); };
-        auto opened = engine::ThreadedDriver::open(registry, stores_of(url), std::move(clients),
-                                                   std::move(driver));
+        auto opened = engine::ThreadedDriver::open(registry, stores_of(url, identity),
+                                                   std::move(clients), std::move(driver));
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
         return std::unique_ptr<engine::Driver>(std::move(*opened));
-      });
-  if (is_postgres(url)) core->allow_adoption(url, true);
+      },
+      detail::Surroundings{.has_timers = true, .is_shared = is_postgres(url)});
+  if (is_postgres(url)) core->allow_adoption(store::postgres::make_hints(url, identity), true);
   return core;
 }
 
 std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
                                                 const EngineOptions& options) {
+  // Nor does a lease end while it does.
+  const Identity identity = identity_of(options, std::chrono::hours{24 * 365 * 50});
   auto core = std::make_unique<detail::EngineCore>(
       options,
       [&](const engine::Registry& registry, engine::StepClientFactory clients) {
@@ -87,11 +113,11 @@ std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
         loop.check_replay = true;
         loop.sweep_every =
             std::chrono::hours{1};  // thirty days of virtual time are over in no time
-        return std::make_unique<engine::InlineDriver>(registry, stores_of(url), std::move(clients),
-                                                      loop);
+        return std::make_unique<engine::InlineDriver>(registry, stores_of(url, identity),
+                                                      std::move(clients), loop);
       },
-      false);
-  if (is_postgres(url)) core->allow_adoption(url, false);
+      detail::Surroundings{.has_timers = false, .is_shared = is_postgres(url)});
+  if (is_postgres(url)) core->allow_adoption(store::postgres::make_hints(url, identity), false);
   return core;
 }
 

@@ -2,15 +2,17 @@
 
 namespace semel::detail {
 
-EngineCore::EngineCore(const EngineOptions& options, const MakeDriver& make_driver, bool has_timers)
+EngineCore::EngineCore(const EngineOptions& options, const MakeDriver& make_driver,
+                       Surroundings surroundings)
     : options_(options) {
   driver_ = make_driver(*registry_, [this](const std::string& workspace,
                                            const std::string& step_id) {
     return std::make_shared<Client>(std::make_shared<app::StepClient>(port(workspace), step_id));
   });
-  kernel_ = idempotency::Kernel::make(
-      std::make_shared<app::EnginePort>(driver_),
-      {.answer_bytes_max = options.limits.payload_bytes_max, .has_timers = has_timers});
+  kernel_ = idempotency::Kernel::make(std::make_shared<app::EnginePort>(driver_),
+                                      {.answer_bytes_max = options.limits.payload_bytes_max,
+                                       .has_timers = surroundings.has_timers,
+                                       .is_shared = surroundings.is_shared});
   reservations_ = std::make_unique<app::WorkspaceReservations>(kernel_, "default");
 }
 

@@ -14,13 +14,20 @@
 
 namespace semel::detail {
 
+/// What an engine stands on.
+struct Surroundings {
+  bool has_timers =
+      true;  ///< leases are renewed and duplicates may wait; not where the clock moves when told to
+  bool is_shared = false;  ///< others have the store open, too
+};
+
 class EngineCore {
  public:
   using MakeDriver = std::function<std::unique_ptr<engine::Driver>(const engine::Registry&,
                                                                    engine::StepClientFactory)>;
 
-  /// `has_timers`: leases are renewed and duplicates may wait; not where the clock moves when told to.
-  EngineCore(const EngineOptions& options, const MakeDriver& make_driver, bool has_timers = true);
+  EngineCore(const EngineOptions& options, const MakeDriver& make_driver,
+             Surroundings surroundings = {});
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
   ~EngineCore();
@@ -32,8 +39,8 @@ class EngineCore {
   engine::Driver& driver() { return *driver_; }
 
   /// On PostgreSQL, where transactions of the program's own may do what the engine has to look at.
-  void allow_adoption(const std::string& url, bool has_thread) {
-    adoption_ = std::make_unique<app::Adoption>(url, driver_, has_thread);
+  void allow_adoption(std::unique_ptr<store::Hints> hints, bool has_thread) {
+    adoption_ = std::make_unique<app::Adoption>(std::move(hints), driver_, has_thread);
   }
 
   /// None: not on this store.

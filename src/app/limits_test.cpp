@@ -126,6 +126,36 @@ TEST_CASE("a run whose journal is full fails and says so") {
   CHECK(kinds(run).back() == "limit_reached");
 }
 
+TEST_CASE("a payload that a run has no room for is not lost with it") {
+  struct Box {
+    Workflow<> listen(std::string token) {
+      auto letters = hook<int>(token);
+      for (;;) co_await letters.next();
+    }
+  } box;
+
+  for (const int sent_at_once : {1, 3}) {
+    CAPTURE(sent_at_once);
+    testing::Engine engine{{.limits = {.journal_entries_max = 8}}};
+    const Run run = engine.start(engine.add("listen", &Box::listen, &box), "t").run;
+    engine.run_until_idle();
+    int sent = 0;
+    while (run.status() != RunStatus::failed) {
+      for (int i = 0; i < sent_at_once && run.status() != RunStatus::failed; ++i)
+        engine.resume("t", ++sent);
+      engine.run_until_idle();
+    }
+
+    // Each was read, or can be looked at.
+    const auto entries = kinds(run);
+    const auto read = std::ranges::count(entries, "payload_arrived");
+    const auto left = std::ranges::count(entries, "undelivered");
+    CHECK(run.error().starts_with("JOURNAL_TOO_LARGE"));
+    CHECK(left >= 1);
+    CHECK(read + left == sent);
+  }
+}
+
 TEST_CASE("a run that needs every entry it is allowed completes") {
   struct Shop {
     Workflow<int> run(int steps) {

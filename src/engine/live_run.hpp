@@ -26,6 +26,7 @@ struct Replayable {
 
 struct LiveRun {
   store::RunKey key = 0;
+  std::int32_t partition = 0;
   std::string id;
   std::string workspace;
   std::string instance;

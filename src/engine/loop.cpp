@@ -1,5 +1,5 @@
-// The loop's life, its batches and its memory. Other parts: loop_drive (entries of live runs), loop_steps (attempts),
-// loop_timers, loop_recovery (loading and replay), loop_steer (an operator's calls).
+// The loop's life, its batches and its memory. Other parts: loop_partitions (whose the runs are), loop_drive (entries of
+// live runs), loop_steps (attempts), loop_timers, loop_recovery (loading and replay), loop_steer (an operator's calls).
 #include "engine/loop.hpp"
 
 #include "base/assert.hpp"
@@ -13,7 +13,6 @@ using store::RunKey;
 
 namespace {
 
-constexpr std::chrono::seconds well_after{10};
 constexpr std::int64_t keys_low = 1 << 16;
 /// What a run costs in memory besides its coroutine frames.
 constexpr std::size_t live_run_bytes = sizeof(LiveRun) + sizeof(Frame) + 256;
@@ -35,19 +34,16 @@ Loop::~Loop() {
 void Loop::open(TimePoint now) {
   now_ = now;
   lost_ = false;
-  submit(store::OpenNode{.now = now}, [this](Answer& answer) {
+  submit(store::OpenNode{.now = now, .works = workers_}, [this](Answer& answer) {
     const auto& opened = std::get<store::NodeOpened>(answer);
-    if (!opened_) {
-      unclean_ = !opened.clean;
-      careful_ = opened.crashes >= 2;
-    }
     opened_ = true;
+    lease_ = opened.lease;
+    own(opened.gained);
     next_key_ = opened.first_key;
     keys_end_ = opened.first_key + store::OpenNode{}.keys_count;
     spare_keys_.reset();
     reserving_ = false;
     next_sweep_ = now_ + options_.sweep_every;
-    well_at_ = now_ + well_after;
     if (workers_) start_workers(now_);
     for (auto& action : std::exchange(before_open_, {})) action();
   });
@@ -57,6 +53,7 @@ void Loop::start_workers(TimePoint now) {
   now_ = now;
   workers_ = true;
   if (!opened_ || lost_) return;
+  if (lease_ > std::chrono::nanoseconds{0}) keep();
   next_due_ = now_;
   find_work(0);
 }
@@ -75,6 +72,7 @@ void Loop::close() {
 }
 
 void Loop::dismiss_watchers() {
+  afar_.clear();
   for (auto& [key, watchers] : std::exchange(watchers_, {})) {
     for (auto& watcher : watchers)
       watcher.reply(
@@ -107,6 +105,7 @@ bool Loop::committed(ExecutedBatch& executed, TimePoint now, std::size_t limit) 
   spare_ = std::move(batch);
   top_up_keys();
   evict_over_budget();
+  if (!draining_.empty()) go_on_draining();
   return true;
 }
 
@@ -174,6 +173,7 @@ void Loop::lose_store(const base::Fault& fault) {
     put_off.push_back(std::exchange(run->deferred, {}));
   }
   live_.clear();
+  disown_all();
   listeners_.clear();
   idle_.clear();
   frame_bytes_ = 0;
@@ -207,6 +207,7 @@ void Loop::drop(const RunPtr& run) {
   bodies_.forget(run->key);
   stop_listening(*run);
   live_.erase(run->key);
+  --live_in_[run->partition];
 }
 
 /// A run has ended, wherever that was decided: what is under way for it is asked to stop and not awaited.
@@ -218,6 +219,7 @@ void Loop::over(RunKey key, const detail::RunEnd& end) {
 }
 
 void Loop::notify_watchers(RunKey key, const detail::RunEnd& end) {
+  afar_.erase(key);
   const auto found = watchers_.find(key);
   if (found == watchers_.end()) return;
   auto watchers = std::move(found->second);
@@ -253,6 +255,11 @@ std::unique_ptr<Frame> Loop::new_frame() const {
 /// Called whenever a run may have come to rest: charges its memory and lines it up for eviction.
 void Loop::settle_memory(const RunPtr& run) {
   if (run->dropped || !run->frame) return;
+  if (is_draining(*run) && run->uncommitted == 0 && !run->blocked &&
+      run->frame->bodies_in_flight == 0) {
+    drop(run);
+    return;
+  }
   const std::size_t bytes = run->frame->bytes() + live_run_bytes;
   frame_bytes_ += bytes - run->charged_bytes;
   run->charged_bytes = bytes;

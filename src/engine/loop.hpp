@@ -28,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -188,6 +189,9 @@ class Loop {
   /// Whoever still waits for a run is told that the engine has stopped.
   void dismiss_watchers();
 
+  /// Whose runs it drives.
+  std::size_t partitions() const { return owned_.size(); }
+
   // ---------------------------------------------------------------------------------------------- calls
 
   void start(StartInput input, Reply<StartReply> reply, TimePoint now);
@@ -312,10 +316,28 @@ class Loop {
   std::unique_ptr<Frame> new_frame() const;
   void check_by_replay(const RunPtr& run);
 
+  // loop_partitions.cpp: which runs are this node's
+  void own(const std::vector<store::Gained>& gained);
+  void disown_all();
+  void keep();
+  bool owns(std::int32_t partition) const;
+  std::int32_t home(store::RunKey key) const;
+  void add_live(const RunPtr& run);
+  void give_up_surplus(std::int64_t count);
+
+  bool is_draining(const LiveRun& run) const { return draining_.contains(run.partition); }
+
+  void go_on_draining();
+  void take_back(std::int32_t partition);
+  void begin_attempts(const RunPtr& run);
+  void watch_afar(store::RunKey key);
+  void find_ended();
+
   // loop_drive.cpp: entries of live runs
   void transition(const RunPtr& run, journal::Arrival arrival, EntryExtra extra = {});
   std::optional<journal::Entry> go_on_with(const RunPtr& run, journal::Arrival arrival);
   void write(const RunPtr& run, journal::Entry entry, EntryExtra extra = {});
+  bool is_full(const LiveRun& run) const;
   store::AdvanceRun prepare(const RunPtr& run, journal::Entry& entry);
   store::Changes apply_entry(LiveRun& run, const journal::Entry& entry,
                              const std::vector<detail::ChildSpec>& children);
@@ -441,8 +463,22 @@ class Loop {
   std::optional<TimePoint>
       well_at_;  ///< when this process has lived long enough to be no part of a crash loop
 
-  bool unclean_ = false;  ///< the process before this one crashed: attempts it lost count
-  bool careful_ = false;  ///< several did in a row: everything is counted before it runs
+  /// The partitions whose runs are ours. Where the owner before crashed, attempts that it lost count; where several did in a
+  /// row, everything is counted before it runs.
+  std::map<std::int32_t, store::Gained> owned_;
+  std::set<std::int32_t> owned_before_;  ///< when the store was lost
+  std::vector<std::int32_t> homes_;      ///< where new runs go: those of `owned_` that are to stay
+  std::map<std::int32_t, std::size_t> live_in_;  ///< live runs, where there are any
+  /// No attempt begins there any more, and runs go from memory when they rest; by then, or it is taken back.
+  std::map<std::int32_t, TimePoint> draining_;
+  std::chrono::nanoseconds lease_{0};  ///< 0: the partitions are for keeps
+  bool keeping_ = false;
+  std::optional<TimePoint> next_keep_;
+  std::chrono::nanoseconds keep_after_{0};
+  std::unordered_set<store::RunKey> afar_;  ///< runs of others that somebody here waits for
+  bool finding_ended_ = false;
+  std::optional<TimePoint> next_look_afar_;
+
   std::unordered_set<store::RunKey>
       uncounted_;  ///< were live when the store was lost: not the fault of a crash
   std::unordered_set<store::RunKey> counted_;      ///< counted once in this life already

@@ -113,18 +113,25 @@ std::optional<Entry> Loop::go_on_with(const RunPtr& run, Arrival arrival) {
 void Loop::write(const RunPtr& run, Entry entry, EntryExtra extra) {
   store::AdvanceRun advance = prepare(run, entry);
   advance.changes.inbox_consumed = std::move(extra.consumed);
-  advance.changes.payloads_consumed = std::move(extra.payloads);
+  // Where the run ends at its limit instead, nobody has read them.
+  if (entry.arrival.kind != ArrivalKind::limit_reached)
+    advance.changes.payloads_consumed = std::move(extra.payloads);
   const std::string transaction = transaction_of(*run, entry);
   submit_entry(std::move(advance), run, std::move(entry), std::move(extra.written));
   // In the same commit: nothing of it stays where the entry that asks for it does not.
   if (!transaction.empty()) transact_step(run, transaction);
 }
 
+/// One more entry, and it is the last.
+bool Loop::is_full(const LiveRun& run) const {
+  return run.state.next - run.first_seq + 1 >= options_.limits.journal_entries_max;
+}
+
 /// The command that writes the entry, which from here on is under way.
 store::AdvanceRun Loop::prepare(const RunPtr& run, Entry& entry) {
   auto children = run->frame ? run->frame->take_children() : std::vector<detail::ChildSpec>{};
   const bool goes_on = !journal::ends_run(entry) && !journal::ends_generation(entry);
-  if (goes_on && run->state.next - run->first_seq + 1 >= options_.limits.journal_entries_max) {
+  if (goes_on && is_full(*run)) {
     entry = {};
     entry.arrival.kind = ArrivalKind::limit_reached;
     entry.arrival.failure = journal::Failure{
@@ -521,8 +528,10 @@ store::NewRun new_run(StartInput input, const Registry& registry, RunKey key, st
 }
 
 store::NewRun Loop::new_run(StartInput input) {
-  return engine::new_run(std::move(input), registry_, new_key(), ids_.next(now_), now_,
-                         options_.retention);
+  store::NewRun run = engine::new_run(std::move(input), registry_, new_key(), ids_.next(now_), now_,
+                                      options_.retention);
+  run.partition = home(run.key);
+  return run;
 }
 
 void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
@@ -548,11 +557,12 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
   if (command.run.deadline) note_timer(*command.run.deadline);
 
   RunPtr run;
-  if (!command.run.start_at && workers_ && !stopping_) {
+  if (!command.run.start_at && workers_ && !stopping_ && !homes_.empty()) {
     // Speculation: the first segment runs before anybody knows whether the key is free. It has no effects, and a run of
     // n steps is n + 1 commits this way.
     run = std::make_shared<LiveRun>();
     run->key = command.run.key;
+    run->partition = command.run.partition;
     run->id = command.run.id;
     run->workspace = command.run.workspace;
     run->instance = command.run.instance;
@@ -577,7 +587,7 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     }
     run->blocked = asks_store(command.changes);
     run->uncommitted = 1;
-    live_.emplace(run->key, run);
+    add_live(run);
     const std::string id = command.run.id;
     submit(
         std::move(command),

@@ -164,6 +164,7 @@ std::optional<Loop::Ahead> Loop::run_ahead(store::Deliver& deliver) {
   const auto listener = listeners_.find(listening_place(deliver.workspace, deliver.token));
   const RunPtr run = listener == listeners_.end() ? nullptr : live(listener->second);
   if (!run || !run->is_idle || run->workspace != deliver.workspace) return std::nullopt;
+  if (is_full(*run)) return std::nullopt;  // it would end, and with it what it has not read
   const auto hook = std::ranges::find(run->state.hooks, deliver.token, &OpenHook::token);
   const Operation* awaiter =
       hook == run->state.hooks.end() ? nullptr : run->state.awaiter(hook->op);

@@ -89,6 +89,13 @@ void Loop::activate(store::RunLoaded stored) {
     finish_loading(key, nullptr);
     return;
   }
+  if (!owns(stored.run.partition)) {
+    // Somebody else drives it, and does again what is under way here.
+    just_opened_.erase(key);
+    bodies_.for_each_of(key, [](Body& body) { body.ask_to_stop(); });
+    finish_loading(key, nullptr);
+    return;
+  }
   const bool is_too_late = stored.run.deadline && *stored.run.deadline <= now_;
   if (stored.starts_at && *stored.starts_at > now_ && !is_too_late) {
     // Somebody looked at it, or the clock was set back: it begins when its time has come.
@@ -121,6 +128,7 @@ void Loop::activate(store::RunLoaded stored) {
   loaded->run = std::make_shared<LiveRun>();
   LiveRun& run = *loaded->run;
   run.key = key;
+  run.partition = stored.run.partition;
   run.id = stored.run.id;
   run.workspace = stored.run.workspace;
   run.instance = stored.run.instance;
@@ -141,13 +149,15 @@ void Loop::activate(store::RunLoaded stored) {
     run.replayable = Replayable{stored.run.input, stored.entries};
   }
   loaded->stored = std::move(stored);
-  live_.emplace(key, loaded->run);
+  add_live(loaded->run);
 
   // What an operator's call has just asked for was never begun, so it cannot be lost.
   const bool is_fresh = just_opened_.erase(key) != 0;
   const bool has_lost = !is_fresh && !lost_here(run).empty();
-  const bool counted = unclean_ && !is_fresh && !uncounted_.contains(key) &&
-                       !counted_.contains(key) && (has_lost || careful_);
+  const store::Gained& gained = owned_.at(run.partition);
+  const bool is_careful = gained.crashes >= 2;
+  const bool counted = !gained.clean && !is_fresh && !uncounted_.contains(key) &&
+                       !counted_.contains(key) && (has_lost || is_careful);
   if (!has_lost && !counted) {
     resume(loaded);
     return;

@@ -128,6 +128,7 @@ void Loop::watch(std::string workspace, const std::string& id, const Reply<detai
           reply(Refusal{"ENGINE_STOPPED", "the engine is being stopped", id});
         } else {
           add_watcher(found->run.key, {reply, caller});
+          if (!owns(found->run.partition)) watch_afar(found->run.key);
         }
       },
       refuse_on_fault(reply));

@@ -57,7 +57,7 @@ StepOutcome outcome_of(const std::exception_ptr& error) {
 }
 
 void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
-  if (stopping_ || run->dropped || run->state.is_over()) return;
+  if (stopping_ || run->dropped || run->state.is_over() || is_draining(*run)) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr || operation->phase == Operation::Phase::backoff) return;
   const detail::StepSpec* spec = run->frame ? run->frame->step(op) : nullptr;
@@ -83,7 +83,7 @@ void Loop::begin_attempt(const RunPtr& run, const std::string& op) {
 }
 
 void Loop::hand_out(const RunPtr& run, const std::string& op) {
-  if (stopping_ || run->dropped) return;
+  if (stopping_ || run->dropped || is_draining(*run)) return;
   const Operation* operation = run->state.find(op);
   if (operation == nullptr) return;
   const std::string name = body_name(run->generation, op);
@@ -143,6 +143,7 @@ void Loop::step_finished(RunKey key, const std::string& name, std::uint32_t atte
   } else if (!is_late && (run || uncounted_.contains(key))) {
     // It is being read anew, or the whole store is: the run will be back, and this is its result.
     held_.push_back({key, name, attempt, std::move(outcome)});
+    if (!run && !lost_ && opened_ && workers_) load(key);  // it may be somebody else's by now
   } else {
     ++counters_.late_results;
     if (run && body.next_waits && !is_old)

@@ -40,6 +40,8 @@ std::optional<TimePoint> Loop::next_tick() const {
   if (!deadlines_.empty()) consider(deadlines_.top().at);
   if (!stopping_) consider(next_sweep_);
   consider(well_at_);
+  if (!keeping_) consider(next_keep_);
+  if (!finding_ended_) consider(next_look_afar_);
   if (suspect_) consider(suspect_since_ + suspect_time);
   return next;
 }
@@ -59,10 +61,12 @@ void Loop::tick(TimePoint now) {
   }
   if (well_at_ && *well_at_ <= now_) {
     well_at_.reset();
-    careful_ = false;
+    for (auto& [partition, gained] : owned_) gained.crashes = 0;
     counted_.clear();
     submit(store::NodeWell{}, [](Answer&) {});
   }
+  if (!keeping_ && next_keep_ && *next_keep_ <= now_) keep();
+  if (!finding_ended_ && next_look_afar_ && *next_look_afar_ <= now_) find_ended();
   if (suspect_ && suspect_since_ + suspect_time <= now_) {
     suspect_.reset();
     next_suspect();

@@ -243,6 +243,7 @@ void ThreadedDriver::take_executed() {
   answering_.push_back(*std::exchange(executed_, std::nullopt));
   committing_ = false;
   if (answering_.back().answers) reopen_after_ = reopen_after_min;
+  if (store_.store) clock_lead_ = store_.store->clock_lead().count();
   flush_ += (waited_for_disk_ - flush_) / 8;
 }
 
@@ -410,6 +411,7 @@ void ThreadedDriver::reopen_store() {
     return;
   }
   reopen_at_.reset();
+  clock_lead_ = store_.store->clock_lead().count();
   report("the store is open again");
   loop_.open(now());
 }

@@ -36,7 +36,10 @@ class ThreadedDriver final : public Driver, Host {
   void stop() override;
   std::shared_ptr<store::Reader> reader() override;
 
-  TimePoint now() const override { return clock_.now(); }
+  /// All nodes of a store go by one clock.
+  TimePoint now() const override {
+    return clock_.now() + std::chrono::nanoseconds{clock_lead_.load(std::memory_order_relaxed)};
+  }
 
   /// Counters of the loop, read on its own thread.
   LoopCounters counters();
@@ -76,6 +79,7 @@ class ThreadedDriver final : public Driver, Host {
   void report(std::string_view message) override;
 
   base::SystemClock clock_;
+  std::atomic<std::int64_t> clock_lead_{0};  ///< of the store's, in nanoseconds
   base::SystemRandom random_;
   StoreFactory stores_;
   StepClientFactory clients_;

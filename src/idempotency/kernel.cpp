@@ -17,6 +17,8 @@ namespace {
 
 /// An ask at the end of a lease may be a little early by the store's clock.
 constexpr std::chrono::milliseconds ask_again_after_min{5};
+/// Where the one that is waited for may be another process's, which nobody here hears of.
+constexpr std::chrono::milliseconds ask_again_after_shared{50};
 
 }  // namespace
 
@@ -74,7 +76,9 @@ std::shared_ptr<Kernel> Kernel::make(std::shared_ptr<Port> port, const KernelOpt
 }
 
 Kernel::Kernel(std::shared_ptr<Port> port, const KernelOptions& options)
-    : port_(std::move(port)), options_(options), cache_(options.cache_bytes_max) {}
+    : port_(std::move(port)),
+      options_(options),
+      cache_(options.is_shared ? 0 : options.cache_bytes_max) {}
 
 std::uint64_t& Kernel::finished_of(const store::ReservationId& id) {
   return finished_[ReservationIdHash{}(id) % finished_.size()];
@@ -165,8 +169,9 @@ bool Kernel::line_up(const WaiterPtr& waiter, std::uint64_t finished,
                      const store::InProgress& busy) {
   const nanoseconds left = waiter->deadline - base::monotonic_now();
   if (left <= nanoseconds{0}) return false;
-  const nanoseconds until_free =
+  nanoseconds until_free =
       std::max<nanoseconds>(busy.lease_until - port_->now(), ask_again_after_min);
+  if (options_.is_shared) until_free = std::min<nanoseconds>(until_free, ask_again_after_shared);
   {
     const std::lock_guard lock(mutex_);
     if (finished == finished_of(waiter->ask.id)) {

@@ -38,6 +38,8 @@ struct KernelOptions {
                                  << 20U;  ///< of `run_idempotently`; larger: a tombstone
   /// Without, nobody waits and no lease is renewed: for engines whose clock moves when told to.
   bool has_timers = true;
+  /// Others change the store, too: what was read once is not served from memory, and who waits looks again now and then.
+  bool is_shared = false;
 };
 
 /// What was answered so far.

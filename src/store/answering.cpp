@@ -17,6 +17,8 @@ struct ReadsOnly {
 
   bool operator()(const FindReservation&) const { return true; }
 
+  bool operator()(const FindEnded&) const { return true; }
+
   template <class Writing>
   bool operator()(const Writing&) const {
     return false;

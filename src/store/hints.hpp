@@ -1,11 +1,11 @@
-// Who changed runs of ours, in transactions that did not pass through the engine.
+// What others did to runs of ours: other nodes, and transactions that did not pass through an engine.
 #pragma once
 
 #include "store/store.hpp"
 
 namespace semel::store {
 
-/// One thread at a time.
+/// One thread at a time, but for `interrupt`.
 class Hints {
  public:
   virtual ~Hints() = default;
@@ -13,6 +13,12 @@ class Hints {
   /// What was committed since the last call: each is told once. Who forgets it finds it by the state of runs, at the latest when
   /// the store is opened.
   virtual base::Result<Effects> take() = 0;
+
+  /// Until it is worth a look: somebody says that there is something, or the time is up.
+  virtual void wait(std::chrono::milliseconds limit) = 0;
+
+  /// Ends every `wait`, also those to come.
+  virtual void interrupt() = 0;
 };
 
 }  // namespace semel::store

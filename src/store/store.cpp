@@ -10,7 +10,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> command_nam
     "open_node",  "reserve_keys", "node_well",     "start_run", "advance_run",      "cancel_run",
     "reopen_run", "mark_run",     "save_progress", "sweep",     "load_run",         "read_inbox",
     "find_due",   "find_work",    "find_run",      "deliver",   "resume_or_start",  "reserve",
-    "complete",   "release",      "renew",         "forget",    "find_reservation", "transact"};
+    "complete",   "release",      "renew",         "forget",    "find_reservation", "transact",
+    "keep_node",  "give_up",      "find_ended"};
 
 }  // namespace
 

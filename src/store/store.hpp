@@ -29,6 +29,9 @@ using journal::Seq;
 /// A run's surrogate key: never used again, not even after the run was swept.
 using RunKey = std::int64_t;
 
+/// For the store to choose: one of the node's that makes the run, where it has any.
+inline constexpr std::int32_t any_partition = -1;
+
 /// Stored as these numbers: never reuse one.
 enum class Status : std::uint8_t {
   pending = 0,  ///< delayed: waits for its start timer, nothing has happened yet
@@ -91,7 +94,7 @@ struct HookClaim {
 struct NewRun {
   RunKey key = 0;
   std::string workspace = "default";
-  std::int32_t partition = 0;
+  std::int32_t partition = any_partition;
   std::string id;  ///< public; unique in the workspace
   bool chosen_id =
       false;  ///< the caller chose it: then it is treated like a key; a made one cannot be taken
@@ -188,11 +191,26 @@ struct Changes {
 
 // ------------------------------------------------------------------------------------------------ commands
 
-/// The process takes the store: answers `NodeOpened`. Marks it open, so that the next opener knows whether this one
-/// closed it. Run keys from `first_key` up to `first_key + keys_count - 1` are this process's to use.
+/// The process becomes a node of the store, in place of the one it was before: answers `NodeOpened`. One that `works` takes
+/// what partitions it finds free, at most its share. Run keys from `first_key` up to `first_key + keys_count - 1` are
+/// this process's to use.
 struct OpenNode {
   TimePoint now{};
   std::int64_t keys_count = std::int64_t{1} << 20;
+  bool works = true;
+};
+
+/// The node is there and wants its share of the partitions; where it does not work, none. Nodes that were not heard of for the
+/// length of a lease lose theirs here, and with them the right to write anything. Answers `NodeKept`. A node that lost its
+/// own lease is refused this as it is everything else.
+struct KeepNode {
+  TimePoint now{};
+  bool works = true;
+};
+
+/// The node leaves these to others, in order: nothing of theirs is under way. Answers `Done`.
+struct GiveUp {
+  std::vector<std::int32_t> partitions;
 };
 
 /// More run keys: answers `KeysReserved`.
@@ -334,14 +352,19 @@ struct ReadInbox {
   RunKey run = 0;
 };
 
-/// Which timers are due (not of dead or diverged runs), oldest first: answers `TimersDue`.
+/// Which of these runs are over, dead, diverged or not there any more: answers `RunsFound`.
+struct FindEnded {
+  std::vector<RunKey> runs;
+};
+
+/// Which timers are due (not of dead or diverged runs) in the node's partitions, oldest first: answers `TimersDue`.
 struct FindDue {
   TimePoint now{};
   std::int64_t limit = 1000;
 };
 
-/// Runs after `after` that need their owner: status running, or with something in the inbox. Not dead or diverged
-/// ones. In key order. Answers `RunsFound`.
+/// Runs after `after` in the node's partitions that need their owner: status running, or with something in the inbox. Not
+/// dead or diverged ones. In key order. Answers `RunsFound`.
 struct FindWork {
   RunKey after = 0;
   std::int64_t limit = 1000;
@@ -356,7 +379,7 @@ struct FindRun {
 using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun,
                              ReopenRun, MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue,
                              FindWork, FindRun, Deliver, ResumeOrStart, Reserve, Complete, Release,
-                             Renew, Forget, FindReservation, Transact>;
+                             Renew, Forget, FindReservation, Transact, KeepNode, GiveUp, FindEnded>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -411,11 +434,26 @@ struct PayloadItem {
   bool operator==(const PayloadItem&) const = default;
 };
 
-struct NodeOpened {
-  bool clean = true;  ///< the last opener closed it, or there was none
+/// A partition that is the node's from now on: runs in it are its to drive.
+struct Gained {
+  std::int32_t partition = 0;
+  bool clean = true;  ///< its last owner left in order, or there was none
   std::int32_t crashes =
-      0;  ///< openers in a row, up to the last one, that did not and never got well
+      0;  ///< owners in a row, up to the last one, that did not and never got well
+
+  bool operator==(const Gained&) const = default;
+};
+
+struct NodeOpened {
   RunKey first_key = 0;
+  std::vector<Gained> gained;
+  /// `KeepNode` is expected several times in this; 0: nobody else can have the store, the partitions are for keeps.
+  std::chrono::nanoseconds lease{0};
+};
+
+struct NodeKept {
+  std::vector<Gained> gained;
+  std::int64_t surplus = 0;  ///< so many more than its share
 };
 
 struct KeysReserved {
@@ -431,6 +469,7 @@ struct Done {};
 /// `ended`: other runs that it ended (children of a cancelled run, a superseded holder); of a `Transact` all of them.
 /// `opened`, `moved`: of a `Transact`, runs that were reopened or made with a journal, and runs that got an entry which
 /// their owner does not know of.
+/// Only runs of the node's own partitions; other owners hear of theirs in their own way. `ended` is all of them.
 struct Effects {
   std::vector<RunKey> wake;
   std::vector<std::string> outcomes;
@@ -547,7 +586,7 @@ using Answer =
                  Stale, Cancelled, RunMissing, NotActive, VersionMoved, Swept, RunLoaded, InboxRead,
                  TimersDue, RunsFound, Delivered, HookMissing, PayloadRefused, ResumeIdReused,
                  Acquired, Replay, InProgress, KeyReused, OutcomeUnknown, FenceLost,
-                 ReservationFound, ReservationMissing, Transacted>;
+                 ReservationFound, ReservationMissing, Transacted, NodeKept>;
 
 // ------------------------------------------------------------------------------------------------ the store
 
@@ -560,6 +599,9 @@ class Store {
   /// value means that everything answered is durable; `Errc::unavailable` that all of it may be or not (reopen and
   /// reload before deciding); any other error that none of it is.
   virtual base::Result<std::vector<Answer>> execute(std::span<const Command> batch) = 0;
+
+  /// How far the clock that all nodes go by is ahead of this machine's. From any thread.
+  virtual std::chrono::nanoseconds clock_lead() const { return {}; }
 };
 
 struct ListFilter {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
+
 namespace semel::store {
 
 namespace {
@@ -82,12 +84,25 @@ std::string text(const ReservationId& id) {
   return fmt::format("{}/{}/{}/{}", id.workspace, id.ns, id.scope, id.key);
 }
 
+/// Stores have one partition or many; where they have many, all come from the same owner here.
+std::string text(const std::vector<Gained>& gained) {
+  std::set<std::pair<bool, std::int32_t>> kinds;
+  for (const Gained& each : gained) kinds.emplace(each.clean, each.crashes);
+  std::string out;
+  for (const auto& [clean, crashes] : kinds)
+    out += fmt::format("clean {} crashes {};", clean, crashes);
+  return out;
+}
+
 struct AnswerText {
   std::string operator()(const Done&) const { return "done"; }
 
   std::string operator()(const NodeOpened& answer) const {
-    return fmt::format("opened clean {} crashes {} first {}", answer.clean, answer.crashes,
-                       answer.first_key);
+    return fmt::format("opened first {} {}", answer.first_key, text(answer.gained));
+  }
+
+  std::string operator()(const NodeKept& answer) const {
+    return fmt::format("kept {} surplus {}", text(answer.gained), answer.surplus);
   }
 
   std::string operator()(const KeysReserved& answer) const {

@@ -14,7 +14,7 @@ namespace semel::store {
 RunRecord record_of(const Model::Run& run) {
   RunRecord record{.key = run.made.key,
                    .workspace = run.made.workspace,
-                   .partition = run.made.partition,
+                   .partition = std::max(run.made.partition, 0),
                    .id = run.made.id,
                    .instance = run.made.instance,
                    .workflow = run.made.workflow,
@@ -71,14 +71,17 @@ class ModelStore final : public Store {
   // ---------------------------------------------------------------------------------------------- the node
 
   Answer answer(const OpenNode& command) {
-    NodeOpened opened{.clean = !model_.open};
-    if (model_.open && !model_.well) opened.crashes = model_.crashes + 1;
+    Gained whole{.clean = !model_.open};
+    if (model_.open && !model_.well) whole.crashes = model_.crashes + 1;
     model_.open = true;
     model_.well = false;
-    model_.crashes = opened.crashes;
-    opened.first_key = reserve(command.keys_count);
-    return opened;
+    model_.crashes = whole.crashes;
+    return NodeOpened{.first_key = reserve(command.keys_count), .gained = {whole}};
   }
+
+  Answer answer(const KeepNode&) { return NodeKept{}; }
+
+  Answer answer(const GiveUp&) { return Done{}; }
 
   Answer answer(const ReserveKeys& command) { return KeysReserved{reserve(command.keys_count)}; }
 
@@ -954,6 +957,15 @@ class ModelStore final : public Store {
       if (item.run == key) items.push_back(item.item);
     }
     return items;
+  }
+
+  Answer answer(const FindEnded& command) {
+    RunsFound found;
+    for (const RunKey key : command.runs) {
+      const auto at = model_.runs.find(key);
+      if (at == model_.runs.end() || !can_advance(at->second)) found.runs.push_back(key);
+    }
+    return found;
   }
 
   Answer answer(const FindDue& command) {

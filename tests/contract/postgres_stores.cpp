@@ -21,7 +21,7 @@ class PostgresSubject final : public Subject {
 
  private:
   void use() {
-    auto opened = PostgresStore::open({.url = server_.url()});
+    auto opened = PostgresStore::open({.url = server_.url(), .identity = identity_});
     REQUIRE_MESSAGE(opened.has_value(), opened.error().message);
     auto reader = (*opened)->reader();
     REQUIRE_MESSAGE(reader.has_value(), reader.error().message);
@@ -30,6 +30,7 @@ class PostgresSubject final : public Subject {
   }
 
   semel::testing::PostgresServer& server_ = semel::testing::PostgresServer::shared();
+  std::shared_ptr<postgres::NodeIdentity> identity_ = std::make_shared<postgres::NodeIdentity>();
 };
 
 }  // namespace

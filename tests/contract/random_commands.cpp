@@ -22,10 +22,10 @@ Command RandomCommands::next() {
           .now = now_,
           .limit = static_cast<std::int64_t>(1 + random_.below(random_.one_in(2) ? 5 : 100))};
     case 1:
+      has_node_ = true;
       return OpenNode{.now = now_, .keys_count = static_cast<std::int64_t>(1 + random_.below(9))};
     case 2:
-      return random_.one_in(2) ? Command{NodeWell{.closed = random_.one_in(2)}}
-                               : Command{ReserveKeys{.keys_count = 3}};
+      return upkeep();
     case 3:
       return SaveProgress{.run = pick_run(), .op = pick({"1", "2"}), .value = pick({"10", "20"})};
     case 4:
@@ -271,6 +271,16 @@ MarkRun RandomCommands::mark() {
   if (next > 0) command.seq = next - 1;
   command.reason = {.code = "DIVERGED", .message = "as it happens"};
   return command;
+}
+
+Command RandomCommands::upkeep() {
+  if (random_.one_in(4)) return FindEnded{{pick_run(), pick_run(), pick_run()}};
+  if (random_.one_in(2)) return ReserveKeys{.keys_count = 3};
+  // Whoever is no node has nothing to keep.
+  if (has_node_ && random_.one_in(2)) return KeepNode{.now = now_};
+  const bool closed = random_.one_in(2);
+  if (closed) has_node_ = false;
+  return NodeWell{.closed = closed};
 }
 
 NewRun RandomCommands::make_run(const std::string& workspace) {

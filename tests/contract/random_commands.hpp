@@ -39,6 +39,7 @@ class RandomCommands {
   std::string pick_shape();
   ReopenRun reopen();
   MarkRun mark();
+  Command upkeep();
   NewRun make_run(const std::string& workspace);
   Changes make_changes(RunKey run, const std::string& workspace);
   End make_end();
@@ -55,6 +56,7 @@ class RandomCommands {
   TimePoint now_{std::chrono::seconds{1'700'000'000}};
   std::map<RunKey, std::string> made_in_;  ///< workspaces
   RunKey last_key_ = 0;
+  bool has_node_ = false;
 };
 
 }  // namespace semel::store

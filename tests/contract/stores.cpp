@@ -68,6 +68,7 @@ std::string entry(const std::string& name) {
 NewRun new_run(RunKey key) {
   const std::string number = std::to_string(key);
   return {.key = key,
+          .partition = 0,
           .id = "run-" + number,
           .instance = "instance-" + number,
           .workflow = "order",

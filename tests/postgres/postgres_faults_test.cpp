@@ -152,33 +152,6 @@ TEST_CASE("a server that does not answer a commit is given up, and the outcome l
   writer.check();
 }
 
-TEST_CASE("a second process is told that the store is open") {
-  PostgresServer& server = empty_server();
-  const auto first = open({.url = server.url()});
-
-  const auto second = PostgresStore::open({.url = server.url(), .lock_timeout = 50ms});
-
-  REQUIRE_FALSE(second);
-  CHECK(second.error().code == base::Errc::refused);
-  CHECK(second.error().message == "another process has this PostgreSQL store open");
-}
-
-TEST_CASE("whoever was replaced writes nothing more") {
-  PostgresServer& server = empty_server();
-  const auto zombie = open({.url = server.url(), .alone = false});
-  expect<NodeOpened>(*zombie, OpenNode{.now = at()});
-  expect<RunStarted>(*zombie, start(new_run(1)));
-  const auto owner = open({.url = server.url(), .alone = false});
-  expect<NodeOpened>(*owner, OpenNode{.now = at()});
-
-  const auto late = zombie->execute(std::array<Command, 1>{advance(1, 1, "late")});
-
-  REQUIRE_FALSE(late);
-  CHECK(late.error().code == base::Errc::refused);
-  CHECK(zombie->counters().fenced == 1);
-  CHECK(expect<RunLoaded>(*owner, LoadRun{1}).entries.size() == 1);
-}
-
 TEST_CASE("an older program refuses a newer schema") {
   PostgresServer& server = empty_server();
   open({.url = server.url()}).reset();
@@ -198,12 +171,19 @@ void at_once(const PostgresServer& server, int count, const Act& act) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
-      const auto store = open({.url = server.url(), .alone = false});
       ready.arrive_and_wait();
+      const auto store = open({.url = server.url()});
       act(*store, i);
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("of many that open an empty database at once one makes the tables") {
+  for (int round = 0; round < 10; ++round) {
+    PostgresServer& server = empty_server();
+    at_once(server, 6, [](PostgresStore& store, int) { REQUIRE(store.reader()); });
+  }
 }
 
 TEST_CASE("of many writers that claim one token or one key at once one gets it") {

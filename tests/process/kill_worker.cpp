@@ -1,8 +1,9 @@
-// The program that is killed: an engine on a file, and clients that start runs under keys and do not let go before each
-// is acknowledged. What a client was told goes into the ledger, which is also how it knows, after a kill, where it was.
+// The program that is killed: an engine, and clients that start runs under keys and do not let go before each is
+// acknowledged. What a client was told goes into the ledger, which is also how it knows, after a kill, where it was.
 //
-//   kill_worker DIRECTORY work     starts runs for as long as it lives
-//   kill_worker DIRECTORY finish   starts only what was begun and not acknowledged, waits for every run, exits with 0
+//   kill_worker STORE DIRECTORY work FIRST COUNT   clients FIRST, FIRST + 1, … start runs for as long as it lives
+//   kill_worker STORE DIRECTORY finish             starts only what was begun and not acknowledged, waits for every run,
+//                                                  exits with 0
 #include "tests/process/kill_workflows.hpp"
 
 #include <cstdio>
@@ -13,7 +14,6 @@
 namespace semel::process {
 namespace {
 
-constexpr int clients = 4;
 /// How many unfinished runs a client has at most.
 constexpr std::size_t ahead = 12;
 
@@ -33,6 +33,19 @@ std::map<int, Progress> progress_in(const Ledger& ledger) {
   return progress;
 }
 
+/// A node that loses its store, or its lease, says so to whoever asks meanwhile. Asked again, it is back.
+template <class Call>
+auto insisting(const Call& call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (const Error& error) {
+      if (error.code() != "STORE_UNAVAILABLE") throw;
+    }
+    pause(std::chrono::milliseconds{20});
+  }
+}
+
 /// Starts the client's n-th run. Asked again with the same n it asks for the same under the same key.
 Run start(Engine& engine, KillWorkflows& workflows, Ledger& ledger, int client, Number n) {
   const std::string who = std::to_string(client) + " " + std::to_string(n);
@@ -40,8 +53,10 @@ Run start(Engine& engine, KillWorkflows& workflows, Ledger& ledger, int client, 
   ledger.append("try " + who);
   const std::string key = "client-" + std::to_string(client) + "-" + std::to_string(n);
   const std::string_view name = KillWorkflows::names.at(kind);
-  Run run = name == "books" ? workflows.place(engine, key, n)
-                            : engine.start({.key = key}, name, boost::json::array{n}).run;
+  Run run = insisting([&] {
+    return name == "books" ? workflows.place(engine, key, n)
+                           : engine.start({.key = key}, name, boost::json::array{n}).run;
+  });
   ledger.append("ack " + who + " " + run.id());
   return run;
 }
@@ -51,13 +66,13 @@ Run start(Engine& engine, KillWorkflows& workflows, Ledger& ledger, int client, 
 void wait_for(Run run, Ledger& ledger) {
   for (;;) {
     try {
-      static_cast<void>(run.result<Number>());
+      static_cast<void>(insisting([&] { return run.result<Number>(); }));
       return;
     } catch (const RunFailedError&) {
       if (run.status() != RunStatus::dead) throw;
     }
     ledger.append("dead " + run.id());
-    run.retry();
+    insisting([&] { run.retry(); });
   }
 }
 
@@ -82,22 +97,25 @@ void finish(Engine& engine, KillWorkflows& workflows, Ledger& ledger,
   for (const Run& run : engine.runs({.limit = 10'000'000})) wait_for(run, ledger);
 }
 
-int run(const std::filesystem::path& directory, const std::string& mode) {
+int run(const std::string& store, const std::filesystem::path& directory,
+        const std::vector<std::string>& what) {
   Ledger ledger(directory / "ledger");
   const auto progress = progress_in(ledger);
   KillWorkflows workflows(ledger);
-  Engine engine{"sqlite:" + (directory / "runs.db").string()};
-  workflows.register_with(engine);
+  // As long as a test can wait for, and as a busy machine needs to keep it up.
+  Engine engine{store, {.node = what.size() > 1 ? what.at(1) : "last", .lease = kill_test_lease}};
+  insisting([&] { workflows.register_with(engine); });
   engine.start_workers();
   say_ready();
 
-  if (mode == "finish") {
+  if (what.at(0) == "finish") {
     finish(engine, workflows, ledger, progress);
     engine.stop();
     return 0;
   }
+  const int first = std::stoi(what.at(1));
   std::vector<std::jthread> threads;
-  for (int client = 0; client < clients; ++client) {
+  for (int client = first; client < first + std::stoi(what.at(2)); ++client) {
     const auto found = progress.find(client);
     const Progress from = found == progress.end() ? Progress{} : found->second;
     threads.emplace_back(
@@ -111,6 +129,6 @@ int run(const std::filesystem::path& directory, const std::string& mode) {
 }  // namespace semel::process
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  return semel::process::run(argv[1], argv[2]);
+  if (argc != 4 && argc != 6) return 2;
+  return semel::process::run(argv[1], argv[2], {argv + 3, argv + argc});
 }

@@ -16,6 +16,9 @@ namespace semel::process {
 
 using Number = std::int64_t;
 
+/// Where several share a store.
+constexpr std::chrono::seconds kill_test_lease{1};
+
 class KillWorkflows {
  public:
   explicit KillWorkflows(Ledger& ledger) : ledger_(ledger) {}

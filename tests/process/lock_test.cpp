@@ -33,7 +33,7 @@ struct Owner {
   TemporaryDirectory directory;
   std::filesystem::path log = directory.path() / "log";
   Ledger ledger{directory.path() / "ledger"};
-  Child process{{SEMEL_KILL_WORKER, directory.path(), "work"}, log};
+  Child process{{SEMEL_KILL_WORKER, "sqlite:" + file(), directory.path(), "work", "0", "4"}, log};
 };
 
 TEST_CASE("a second process is told that the file is taken and by whom, and the first works on") {

@@ -170,7 +170,8 @@ void Checks::removed(Known& run, const Mirror::Changes& changes, TimePoint shown
     return other.second && other.second->id == run.id() && other.first != run.key;
   });
   if (const auto last = changes.removed.find(run.key); last != changes.removed.end()) {
-    if (!run.row.is_over()) run.ended_in = commit_;
+    // It may have been reopened by the same batch, too: then it has ended anew.
+    if (!run.row.is_over() || run.row.keep_until != last->second.keep_until) run.ended_in = commit_;
     run.row.status = last->second.status;
     run.row.key_until = last->second.key_until;
     run.row.keep_until = last->second.keep_until;

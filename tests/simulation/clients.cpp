@@ -171,6 +171,8 @@ Clients::Start Clients::draw_start() {
   if (random_.one_in(12)) {
     options.run_id = fmt::format("id-{}", random_.below(3));
     draw_policies(options);
+    // A fork waits for the runs its original waited for by their ids: no child's is given away to another run.
+    if (options.key && options.key->starts_with("leaf-")) options.run_id.reset();
   }
   if (kind->name == "mailbox" && random_.one_in(2)) options.token = fmt::format("box-{}", n % 3);
   if (random_.one_in(8)) options.delay = Millis{random_.below(5000)};

@@ -12,14 +12,43 @@ namespace semel::sim {
 
 using journal::ArrivalKind;
 
-/// A payload may be taken in and go with its run, which makes room for another of its id, by one batch: that is seen by
-/// nobody but a trigger.
+namespace {
+
+/// The payload that the entry has read; none: it has not.
+std::optional<std::int64_t> payload_in(const std::string& entry) {
+  const auto decoded = journal::decode(entry);
+  if (!decoded) return std::nullopt;
+  const journal::Arrival& arrival = decoded->arrival;
+  const bool has_payload = arrival.kind == ArrivalKind::payload_arrived ||
+                           (arrival.kind == ArrivalKind::outcome && arrival.at_seq != 0);
+  return has_payload ? std::optional{std::stoll(arrival.value)} : std::nullopt;
+}
+
+}  // namespace
+
+/// A payload may be taken in and go with its run, which makes room for another of its id, by one batch; or be read at once
+/// by a run that is swept. That is seen by nobody but a trigger.
 void HookChecks::watch_payloads() {
   if (std::exchange(watches_payloads_, true)) return;
   database_.run(
-      "CREATE TEMP TABLE new_payload (value);"
+      "CREATE TEMP TABLE new_payload (value); CREATE TEMP TABLE removed_entry (run, entry);"
       "CREATE TEMP TRIGGER note_new_payload AFTER INSERT ON main.semel_payload BEGIN"
-      " INSERT INTO new_payload VALUES (new.value); END");
+      " INSERT INTO new_payload VALUES (new.value); END;"
+      "CREATE TEMP TRIGGER note_removed_entry AFTER DELETE ON main.semel_journal BEGIN"
+      " INSERT INTO removed_entry VALUES (old.run, old.entry); END");
+}
+
+/// Most of them were seen when they were written.
+void HookChecks::read_removed_entries() {
+  bool is_any = false;
+  {
+    store::sqlite::Rows rows = removed_.select();
+    while (rows.next()) {
+      is_any = true;
+      if (const auto payload = payload_in(rows.text(1))) read_.emplace(*payload, rows.integer(0));
+    }
+  }
+  if (is_any) database_.run("DELETE FROM temp.removed_entry");
 }
 
 std::set<std::int64_t> HookChecks::take_new_payloads() {
@@ -44,6 +73,7 @@ std::optional<Violation> HookChecks::after_commit(const std::vector<NewEntry>& e
   std::swap(waits_, waits);  // now `waits` is as it was before
   waits.merge(take_new_payloads());
   if (auto wrong = check_reading(entries)) return wrong;
+  read_removed_entries();
   for (const std::int64_t payload : waits) {
     if (waits_.contains(payload) || read_.contains(payload)) continue;
     if (!gone) return Violation{"S7", fmt::format("payload {} vanished unread", payload)};
@@ -95,20 +125,15 @@ std::optional<Violation> HookChecks::check_reading(const std::vector<NewEntry>& 
   for (const NewEntry& entry : entries) {
     const auto copy = copied.find(entry.run);
     if (copy != copied.end() && entry.seq < copy->second) continue;
-    const auto decoded = journal::decode(entry.bytes);
-    if (!decoded) continue;
-    const journal::Arrival& arrival = decoded->arrival;
-    const bool has_payload = arrival.kind == ArrivalKind::payload_arrived ||
-                             (arrival.kind == ArrivalKind::outcome && arrival.at_seq != 0);
-    if (!has_payload) continue;
-    const std::int64_t payload = std::stoll(arrival.value);
-    const auto [before, is_new] = read_.emplace(payload, entry.run);
+    const auto payload = payload_in(entry.bytes);
+    if (!payload) continue;
+    const auto [before, is_new] = read_.emplace(*payload, entry.run);
     if (!is_new) {
       return Violation{"S7", fmt::format("payload {} was read by run {} and again by run {}",
-                                         payload, before->second, entry.run)};
+                                         *payload, before->second, entry.run)};
     }
-    if (waits_.contains(payload))
-      return Violation{"S7", fmt::format("payload {} was read and still waits", payload)};
+    if (waits_.contains(*payload))
+      return Violation{"S7", fmt::format("payload {} was read and still waits", *payload)};
   }
   return std::nullopt;
 }

@@ -33,6 +33,7 @@ class HookChecks {
  private:
   void watch_payloads();
   std::set<std::int64_t> take_new_payloads();
+  void read_removed_entries();
   std::optional<Violation> check_owners();
   std::optional<Violation> check_conflicts(const std::vector<NewEntry>& entries);
   std::optional<Violation> check_reading(const std::vector<NewEntry>& entries);
@@ -53,6 +54,7 @@ class HookChecks {
   store::sqlite::Statement id_{database_, "SELECT id FROM semel_run WHERE run = ?1"};
   store::sqlite::Statement waiting_{database_, "SELECT value FROM semel_payload"};
   store::sqlite::Statement new_{database_, "SELECT value FROM temp.new_payload"};
+  store::sqlite::Statement removed_{database_, "SELECT run, entry FROM temp.removed_entry"};
 
   std::set<std::int64_t> accepted_;
   std::map<std::int64_t, RunKey> read_;  ///< by whom

@@ -4,7 +4,6 @@
 #include "store/postgres/schema.hpp"
 #include "store/postgres/user_sql.hpp"
 
-#include <optional>
 #include <utility>
 
 namespace semel::store::postgres {
@@ -13,13 +12,12 @@ namespace {
 
 constexpr int attempts_max = 20;
 
-/// Stored as these numbers: never reuse one.
-enum class HintKind : std::uint8_t { got_something = 0, is_new = 1, is_over = 2 };
-
 class AdoptedUnit final : public UnitOfWork {
  public:
-  AdoptedUnit(pg_conn* handle, AdoptedNeeds needs)
-      : connection_(handle), needs_(std::move(needs)) {}
+  AdoptedUnit(pg_conn* handle, AdoptedNeeds needs) : connection_(handle), needs_(std::move(needs)) {
+    // Whoever drives what it touches hears of it by a hint.
+    known_.owned.is_all = false;
+  }
 
   void run(std::string_view sql, std::span<const sql::Value> parameters,
            const std::function<void(const sql::Row&)>& each) override {
@@ -43,7 +41,6 @@ class AdoptedUnit final : public UnitOfWork {
       connection_.run("SAVEPOINT semel_command");
       try {
         answer = insist(command);
-        leave_hints(command, answer);
       } catch (...) {
         if (!connection_.is_lost()) connection_.run("ROLLBACK TO SAVEPOINT semel_command");
         throw;
@@ -100,27 +97,6 @@ class AdoptedUnit final : public UnitOfWork {
     throw Failed{"", {base::Errc::conflict, "other transactions were in the way again and again"}};
   }
 
-  void leave_hints(const Command& command, const Answer& answer) {
-    Columns hints{"ii"};
-    const auto add = [&](const Effects& effects) {
-      for (const RunKey run : effects.wake) hints.add(run, HintKind::got_something);
-      for (const RunKey run : effects.created) hints.add(run, HintKind::is_new);
-      for (const RunKey run : effects.ended) hints.add(run, HintKind::is_over);
-    };
-    if (const auto* started = std::get_if<RunStarted>(&answer)) {
-      add(started->effects);
-      hints.add(std::get<StartRun>(command).run.key, HintKind::is_new);
-    } else if (const auto* delivered = std::get_if<Delivered>(&answer)) {
-      add(delivered->effects);
-    }
-    if (hints.empty()) return;
-    Pipeline pipeline{connection_};
-    pipeline.add(
-        "INSERT INTO semel.hint (run, kind) SELECT * FROM unnest($1::bigint[], $2::bigint[])",
-        hints.parameters());
-    pipeline.run();
-  }
-
   Connection connection_;
   AdoptedNeeds needs_;
   bool is_checked_ = false;
@@ -131,54 +107,10 @@ class AdoptedUnit final : public UnitOfWork {
   Decider decider_{connection_, known_, shapes_, counters_};
 };
 
-class PostgresHints final : public Hints {
- public:
-  explicit PostgresHints(std::string url) : url_(std::move(url)) {}
-
-  base::Result<Effects> take() override {
-    try {
-      if (!connection_ || connection_->is_lost())
-        connection_.emplace(ConnectionOptions{.url = url_});
-      Effects effects;
-      Pipeline pipeline{*connection_};
-      pipeline.add("DELETE FROM semel.hint RETURNING run, kind", {},
-                   [&](const Rows& rows) { read(rows, effects); });
-      pipeline.run();
-      return effects;
-    } catch (const store::Failed& failed) {
-      return failed.fault();
-    }
-  }
-
- private:
-  static void read(const Rows& rows, Effects& effects) {
-    for (int i = 0; i < rows.size(); ++i) {
-      const RunKey run = rows.integer(i, 0);
-      switch (static_cast<HintKind>(rows.integer(i, 1))) {
-        case HintKind::is_new:
-          effects.created.push_back(run);
-          break;
-        case HintKind::is_over:
-          effects.ended.push_back(run);
-          break;
-        default:
-          effects.wake.push_back(run);
-      }
-    }
-  }
-
-  std::string url_;
-  std::optional<Connection> connection_;
-};
-
 }  // namespace
 
 std::shared_ptr<UnitOfWork> adopt(pg_conn* connection, AdoptedNeeds needs) {
   return std::make_shared<AdoptedUnit>(connection, std::move(needs));
-}
-
-std::unique_ptr<Hints> make_hints(std::string url) {
-  return std::make_unique<PostgresHints>(std::move(url));
 }
 
 }  // namespace semel::store::postgres

@@ -1,12 +1,10 @@
 // Commands inside a transaction on a connection of the program's own.
 #pragma once
 
-#include "store/hints.hpp"
 #include "store/unit_of_work.hpp"
 
 #include <functional>
 #include <memory>
-#include <string>
 
 struct pg_conn;
 
@@ -23,8 +21,5 @@ struct AdoptedNeeds {
 /// for the engine. Each call throws Error where the connection is not fit for it: STORE_UNAVAILABLE where it is broken,
 /// VALIDATION_ERROR where no transaction goes on, or not at READ COMMITTED, or the database is no store of ours.
 std::shared_ptr<UnitOfWork> adopt(pg_conn* connection, AdoptedNeeds needs);
-
-/// Opened when they are first asked for, on a connection of their own.
-std::unique_ptr<Hints> make_hints(std::string url);
 
 }  // namespace semel::store::postgres

@@ -124,7 +124,7 @@ Connection::Connection(const ConnectionOptions& options)
         fmt::format("SET lock_timeout = {}; SET tcp_keepalives_idle = 10;"
                     " SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
                     " SET idle_in_transaction_session_timeout = {}",
-                    options.lock_timeout.count(), 2 * options.patience.count()));
+                    options.lock_timeout.count(), options.idle_timeout.count()));
     // Whatever the server's default is: what is answered is on disk.
     run(options.read_only ? "SET default_transaction_read_only = on"
                           : "SET synchronous_commit = on");
@@ -168,6 +168,26 @@ void Connection::wait(bool for_writing) {
   if (ready < 0 && errno != EINTR) lose(std::strerror(errno));
   if ((socket.revents & (POLLIN | POLLERR | POLLHUP)) != 0 && PQconsumeInput(handle_) == 0)
     lose(first_line(PQerrorMessage(handle_)));
+}
+
+void Connection::await_notification(std::chrono::milliseconds timeout, int interrupt) {
+  const auto until = base::monotonic_now() + timeout;
+  for (;;) {
+    bool is_notified = false;
+    while (PGnotify* notification = PQnotifies(handle_)) {
+      PQfreemem(notification);
+      is_notified = true;
+    }
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - base::monotonic_now()).count();
+    if (is_notified || left <= 0) return;
+    pollfd ready[] = {{.fd = PQsocket(handle_), .events = POLLIN, .revents = 0},
+                      {.fd = interrupt, .events = POLLIN, .revents = 0}};
+    if (::poll(ready, 2, static_cast<int>(left)) < 0 && errno != EINTR) lose(std::strerror(errno));
+    if (ready[1].revents != 0) return;
+    if (ready[0].revents != 0 && PQconsumeInput(handle_) == 0)
+      lose(first_line(PQerrorMessage(handle_)));
+  }
 }
 
 pg_result* Connection::next_result() {

@@ -88,6 +88,8 @@ struct ConnectionOptions {
   /// From the last sign of life to giving up. A server that does not answer is a server that is lost.
   std::chrono::milliseconds patience{30'000};
   std::chrono::milliseconds lock_timeout{10'000};
+  /// From the last statement of a transaction to its end by the server: the locks of a process that was stopped.
+  std::chrono::milliseconds idle_timeout{60'000};
   bool read_only = false;
 };
 
@@ -106,6 +108,9 @@ class Connection {
 
   /// Runs SQL that gives nothing and is not worth a prepared statement; several statements are fine.
   void run(const std::string& sql);
+
+  /// Returns once the server has notified of something that was LISTENed for, `interrupt` can be read, or the time is up.
+  void await_notification(std::chrono::milliseconds timeout, int interrupt);
 
   bool is_lost() const { return lost_; }
 

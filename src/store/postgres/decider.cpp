@@ -1,6 +1,7 @@
 #include "store/postgres/decider.hpp"
 
 #include "store/answering.hpp"
+#include "store/postgres/hinting.hpp"
 #include "store/postgres/loading.hpp"
 #include "store/postgres/units.hpp"
 #include "store/postgres/writing.hpp"
@@ -22,7 +23,9 @@ bool looks_at_all(const Command& command) {
         using Each = std::decay_t<decltype(each)>;
         return std::is_same_v<Each, OpenNode> || std::is_same_v<Each, ReserveKeys> ||
                std::is_same_v<Each, NodeWell> || std::is_same_v<Each, Sweep> ||
-               std::is_same_v<Each, FindDue> || std::is_same_v<Each, FindWork>;
+               std::is_same_v<Each, FindDue> || std::is_same_v<Each, FindWork> ||
+               std::is_same_v<Each, KeepNode> || std::is_same_v<Each, GiveUp> ||
+               std::is_same_v<Each, FindEnded>;
       },
       command);
 }
@@ -99,6 +102,8 @@ std::unique_ptr<Held> Decider::decide(Segment& segment, const Around& around,
     const bool is_complete = held->more.runs.empty();
     auto made = is_complete ? apply(*held, segment.commands) : std::nullopt;
     if (made) {
+      for (std::size_t i = 0; i < made->size(); ++i)
+        leave_hints(*held, segment.commands[i], (*made)[i]);
       std::ranges::move(*made, std::back_inserter(answers));
       return held;
     }

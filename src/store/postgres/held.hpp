@@ -81,6 +81,21 @@ struct Cleared {
   bool all = false;
 };
 
+/// What its owner is to look at a run for. Stored as these numbers: never reuse one.
+enum class HintKind : std::uint8_t {
+  got_something = 0,
+  is_new = 1,
+  is_over = 2,
+  goes_on_again = 3,
+  got_entry = 4,
+};
+
+struct HintRow {
+  RunKey run = 0;
+  std::int32_t partition = 0;
+  HintKind kind = HintKind::got_something;
+};
+
 using TimerName = std::tuple<RunKey, TimerKind, std::string>;
 using ItemName = std::pair<RunKey, std::int64_t>;
 using Operation = std::pair<RunKey, std::string>;
@@ -136,6 +151,8 @@ struct Held {
   Ledger<ResumeName, ResumeRow> resumes;
   Ledger<std::string, HeldReservationRow> reservations;
   Ledger<RunKey, bool> garbage;
+
+  std::vector<HintRow> hints;  ///< for owners of runs that are not the writer's
 
   std::set<RunKey> locked;                  ///< runs that are there and this transaction's
   std::unordered_map<RunKey, Parts> parts;  ///< what was read, also of runs that are not there

@@ -63,7 +63,8 @@ class HeldRuns final : public RunTable {
                .parent = run.parent,
                .key_ttl = stored_duration(run.key_ttl),
                .retention = stored_duration(run.retention),
-               .partition = run.partition,
+               .partition =
+                   run.partition == any_partition ? held_.known.owned.home(run.key) : run.partition,
                .code_version = run.code_version,
                .status = status,
                .holds_key = run.idempotency_key.has_value(),

@@ -1,8 +1,10 @@
 #include "store/postgres/postgres_store.hpp"
 
+#include "base/clock.hpp"
 #include "store/answering.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/decider.hpp"
+#include "store/postgres/nodes.hpp"
 #include "store/postgres/postgres_reader.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/postgres/units.hpp"
@@ -12,11 +14,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace semel::store {
 
 using postgres::Connection;
 using postgres::Held;
+using postgres::Parameters;
 using postgres::Pipeline;
 using postgres::Rows;
 using postgres::Segment;
@@ -27,12 +31,19 @@ constexpr int attempts_max = 20;
 
 constexpr const char* begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED";
 constexpr const char* begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-/// Whoever takes over updates this row, and so waits for us or is seen by us. (A plain look would let us commit after.)
-constexpr const char* assert_epoch =
-    "SELECT epoch FROM semel.partition WHERE partition = 0 FOR SHARE";
-constexpr const char* read_epoch = "SELECT epoch FROM semel.partition WHERE partition = 0";
-/// "semel" and "store", as numbers nobody else is likely to use.
-constexpr const char* take_store = "SELECT pg_advisory_lock(1936027240, 1937010543)";
+/// Whoever takes over removes this row, and so waits for us or is seen by us. (A plain look would let us commit after.)
+constexpr const char* assert_node =
+    "SELECT node FROM semel.node WHERE node = $1::bigint FOR KEY SHARE";
+constexpr const char* read_clock =
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint";
+/// By itself, behind the commit it is about: a transaction that notifies has all others that do wait for it. Who does not
+/// hear it looks once a second.
+constexpr const char* tell_owners =
+    "SELECT pg_notify('semel_node_' || p.node, '') FROM (SELECT DISTINCT node FROM semel.partition"
+    " WHERE partition = ANY($1::bigint[]) AND node IS NOT NULL) p";
+
+/// A lease may be long where no clock moves by itself.
+constexpr std::chrono::nanoseconds idle_timeout_max = std::chrono::hours{1};
 
 /// A role that is called semel would find our schema first, and put the program's tables there.
 constexpr const char* keep_apart =
@@ -52,25 +63,25 @@ bool wants_sql(const Command& command) {
 struct PostgresStore::Impl {
   explicit Impl(const PostgresOptions& with)
       : options(with),
-        connection(
-            {.url = with.url, .patience = with.patience, .lock_timeout = with.lock_timeout}) {
-    if (options.alone) take();
+        connection({.url = with.url,
+                    .patience = with.patience,
+                    .lock_timeout = with.lock_timeout,
+                    .idle_timeout = std::chrono::ceil<std::chrono::milliseconds>(
+                        std::min(with.identity->lease, idle_timeout_max))}) {
     postgres::migrate(connection);
     connection.run(keep_apart);
-    Pipeline look{connection};
-    look.add(read_epoch, {}, [this](const Rows& rows) { epoch = rows.integer(0, 0); });
-    look.run();
+    look_at_clock();
+    membership.node = options.identity->number;
   }
 
-  /// The last owner's backend may be about to notice that nobody listens any more.
-  void take() {
-    try {
-      connection.run(take_store);
-    } catch (const postgres::Failed& failed) {
-      if (!failed.was_in_the_way()) throw;
-      throw postgres::Failed{
-          "", {base::Errc::refused, "another process has this PostgreSQL store open"}};
-    }
+  /// As much as an answer takes is not known; half of it is a good guess.
+  void look_at_clock() {
+    const TimePoint before = clock.now();
+    std::int64_t there = 0;
+    Pipeline look{connection};
+    look.add(read_clock, {}, [&](const Rows& rows) { there = rows.integer(0, 0); });
+    look.run();
+    clock_lead = there - postgres::to_ns(before + (clock.now() - before) / 2);
   }
 
   // ---------------------------------------------------------------------------------------------- workspaces
@@ -92,10 +103,11 @@ struct PostgresStore::Impl {
   /// One try at the batch.
   struct Attempt {
     bool is_writing = false;
-    bool takes_over = false;  ///< then it is not held to the epoch it knows
+    bool is_held = false;  ///< to its node's lease; not where it opens one
     bool has_begun = false;
-    bool has_sql = false;  ///< of the program's
-    std::int64_t epoch = 0;
+    bool has_sql = false;             ///< of the program's
+    bool is_there = true;             ///< its node
+    postgres::Membership membership;  ///< what it is once this is committed
     std::vector<Answer> answers;
   };
 
@@ -103,25 +115,29 @@ struct PostgresStore::Impl {
     if (attempt.has_begun) return;
     attempt.has_begun = true;
     pipeline.add(attempt.is_writing ? begin_writing : begin_reading);
-    if (!attempt.is_writing || attempt.takes_over) return;
-    pipeline.add(assert_epoch, {},
-                 [&attempt](const Rows& rows) { attempt.epoch = rows.integer(0, 0); });
+    if (!attempt.is_held) return;
+    pipeline.add(assert_node, Parameters::of(membership.node),
+                 [&attempt](const Rows& rows) { attempt.is_there = rows.size() == 1; });
   }
 
-  void check_epoch(const Attempt& attempt) {
-    if (!attempt.is_writing || attempt.takes_over || attempt.epoch == epoch) return;
+  void check_lease(const Attempt& attempt) {
+    if (attempt.is_there) return;
     ++counters.fenced;
     connection.run("ROLLBACK");
-    throw postgres::Failed{
-        "", {base::Errc::refused, "another process has taken this PostgreSQL store over"}};
+    throw postgres::Failed{"", {base::Errc::refused, "this node has lost its lease to another"}};
   }
 
   std::unique_ptr<Held> execute(Segment& segment, Attempt& attempt) {
     return decider.decide(segment,
                           {.locks = attempt.is_writing,
                            .lead = [&](Pipeline& pipeline) { add_begin(pipeline, attempt); },
-                           .check = [&] { check_epoch(attempt); }},
+                           .check = [&] { check_lease(attempt); }},
                           attempt.answers);
+  }
+
+  void note_hints(const Held* held) {
+    if (held == nullptr) return;
+    for (const postgres::HintRow& hint : held->hints) hinted.insert(hint.partition);
   }
 
   /// Code with the connection to itself, behind all that was asked before it.
@@ -149,17 +165,24 @@ struct PostgresStore::Impl {
         [&](const auto& each) -> Answer {
           using Each = std::decay_t<decltype(each)>;
           if constexpr (std::is_same_v<Each, OpenNode>) {
-            return postgres::open_node(connection, each, attempt.epoch);
+            return postgres::open_node(connection, each, *options.identity, attempt.membership);
+          } else if constexpr (std::is_same_v<Each, KeepNode>) {
+            look_at_clock();
+            return postgres::keep_node(connection, each, *options.identity, attempt.membership);
+          } else if constexpr (std::is_same_v<Each, GiveUp>) {
+            return postgres::give_up(connection, each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, ReserveKeys>) {
             return postgres::reserve_keys(connection, each);
           } else if constexpr (std::is_same_v<Each, NodeWell>) {
-            return postgres::node_well(connection, each);
+            return postgres::node_well(connection, each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, Sweep>) {
             return postgres::sweep(connection, each);
           } else if constexpr (std::is_same_v<Each, FindDue>) {
-            return postgres::find_due(connection, each);
+            return postgres::find_due(connection, each, attempt.membership.seeker());
           } else if constexpr (std::is_same_v<Each, FindWork>) {
-            return postgres::find_work(connection, each);
+            return postgres::find_work(connection, each, attempt.membership.seeker());
+          } else if constexpr (std::is_same_v<Each, FindEnded>) {
+            return postgres::find_ended(connection, each);
           } else if constexpr (std::is_same_v<Each, Transact>) {
             return transact_with_sql(each, attempt);
           } else {
@@ -171,10 +194,12 @@ struct PostgresStore::Impl {
 
   std::vector<Answer> try_batch(std::span<const Command> batch, std::vector<Segment>& segments,
                                 bool is_writing) {
+    const bool opens = std::ranges::any_of(
+        batch, [](const Command& each) { return std::holds_alternative<OpenNode>(each); });
     Attempt attempt{.is_writing = is_writing,
-                    .takes_over = std::ranges::any_of(batch, [](const Command& each) {
-                      return std::holds_alternative<OpenNode>(each);
-                    })};
+                    .is_held = is_writing && !opens && membership.is_open,
+                    .membership = membership};
+    hinted.clear();
     std::size_t next = 0;
     std::unique_ptr<Held> held;
     for (Segment& segment : segments) {
@@ -184,20 +209,48 @@ struct PostgresStore::Impl {
       Pipeline pipeline{connection};
       add_begin(pipeline, attempt);
       if (held) postgres::add_writing(pipeline, *held);
+      note_hints(held.get());
       pipeline.run();
-      check_epoch(attempt);
+      check_lease(attempt);
       held.reset();
       attempt.answers.push_back(look_at_all(batch[next++], attempt));
     }
     if (!attempt.has_begun) return {};  // an empty batch
     Pipeline last{connection};
     if (held) postgres::add_writing(last, *held);
+    note_hints(held.get());
     // Whatever the program's functions did to it.
     if (attempt.has_sql) last.add("SET LOCAL synchronous_commit = on");
     last.add_commit();
     last.run();
-    if (attempt.takes_over) epoch = attempt.epoch;
+    become(attempt.membership);
+    tell();
     return std::move(attempt.answers);
+  }
+
+  void become(const postgres::Membership& now) {
+    membership = now;
+    known.owned = now.owned;
+    options.identity->number = now.node;
+  }
+
+  /// The commit has happened: whether they hear of it at once is not worth a failure.
+  void tell() {
+    if (hinted.empty()) return;
+    postgres::Array partitions = postgres::Array::of_integers();
+    for (const std::int32_t partition : hinted) partitions.add(partition);
+    Parameters parameters;
+    parameters.add(partitions);
+    try {
+      Pipeline telling{connection};
+      telling.add("BEGIN");
+      telling.add("SET LOCAL synchronous_commit = off");
+      telling.add(tell_owners, parameters);
+      telling.add("COMMIT");
+      telling.run();
+    } catch (const postgres::Failed&) {
+      roll_back();
+    }
   }
 
   /// Between commands that are executed by themselves; the last may be empty.
@@ -265,8 +318,11 @@ struct PostgresStore::Impl {
   PostgresCounters counters;
   postgres::Known known;
   base::ShapeChecker shapes;
-  std::int64_t epoch = 0;
-  std::string broken;  ///< why every call is refused; empty: all is well
+  base::SystemClock clock;
+  std::atomic<std::int64_t> clock_lead{0};  ///< in nanoseconds
+  postgres::Membership membership;
+  std::set<std::int32_t> hinted;  ///< partitions of others for which this batch leaves hints
+  std::string broken;             ///< why every call is refused; empty: all is well
   Connection connection;
   postgres::UserSql user{connection};
   postgres::Decider decider{connection, known, shapes, counters};
@@ -297,6 +353,10 @@ base::Result<std::vector<Answer>> PostgresStore::execute(std::span<const Command
     if (impl_->connection.is_lost()) impl_->broken = fault.message;
     return fault;
   }
+}
+
+std::chrono::nanoseconds PostgresStore::clock_lead() const {
+  return std::chrono::nanoseconds{impl_->clock_lead};
 }
 
 base::Result<std::unique_ptr<Reader>> PostgresStore::reader() const {

@@ -22,21 +22,31 @@ CREATE TABLE semel.workspace (
   name bytea NOT NULL UNIQUE
 );
 
--- Whoever takes a partition over adds one to its epoch; every batch asserts the epoch its node knows.
+-- Who is there. Every batch asserts, by a lock on its row, that its node is: whoever takes over from a node that was not
+-- heard of removes the row, in the commit that takes its partitions, and from then on nothing of that node's is accepted. A
+-- number is never used again, so a node that comes back is another one.
+CREATE TABLE semel.node (
+  node bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  opened_at bigint NOT NULL,
+  kept_at bigint NOT NULL,
+  lease bigint NOT NULL,
+  works smallint NOT NULL,             -- wants partitions
+  backend integer NOT NULL,            -- of its connection: where that is gone, so is the node
+  backend_start timestamptz,
+  name bytea NOT NULL
+);
+
+-- Whose the runs are. `node` may name one that is gone: then it is nobody's.
 CREATE TABLE semel.partition (
   partition integer PRIMARY KEY,
-  epoch bigint NOT NULL
+  node bigint,
+  epoch bigint NOT NULL,      -- how many owners it has had
+  open smallint NOT NULL,     -- its last owner did not leave in order (yet)
+  well smallint NOT NULL,     -- and lived long enough to be no part of a crash loop
+  crashes integer NOT NULL    -- owners before it in a row that neither left in order nor got well
 );
-INSERT INTO semel.partition (partition, epoch) VALUES (0, 0);
-
--- Who has the store open, and how its predecessors left.
-CREATE TABLE semel.node (
-  node integer PRIMARY KEY,
-  opened_at bigint NOT NULL,
-  open smallint NOT NULL,     -- did not leave in order (yet)
-  well smallint NOT NULL,     -- lived long enough to be no part of a crash loop
-  crashes integer NOT NULL    -- openers before it in a row that neither left in order nor got well
-);
+INSERT INTO semel.partition (partition, epoch, open, well, crashes)
+  SELECT partition, 0, 0, 0, 0 FROM generate_series(0, 63) AS partition;
 
 CREATE TABLE semel.counter (
   name bytea PRIMARY KEY,
@@ -244,12 +254,13 @@ CREATE TABLE semel.audit (
   subject text NOT NULL
 );
 
--- Runs that somebody changed in a transaction of the program's own; whoever drives them looks at them soon. Only a hint: at
--- its start an engine finds its work by the state of runs.
+-- Runs that somebody changed who does not drive them; whoever does looks at them soon. Only a hint: who takes a partition
+-- finds the work in it by the state of runs.
 CREATE TABLE semel.hint (
   hint bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run bigint NOT NULL,
-  kind smallint NOT NULL  -- 0: it got something, 1: it is new, 2: it is over
+  partition integer NOT NULL,
+  kind smallint NOT NULL  -- 0: it got something, 1: it is new, 2: it is over, 3: it goes on again, 4: it got an entry
 );
 )sql",
 };
@@ -278,8 +289,12 @@ int query_integer(Connection& connection, std::string_view sql) {
 
 /// 0: there are no tables of ours.
 int schema_version(Connection& connection) {
+  // Not to_regclass: inside a transaction it may answer from what this session looked up before another process made it.
   const bool is_there =
-      query_integer(connection, "SELECT count(to_regclass('semel.schema_version'))") != 0;
+      query_integer(connection,
+                    "SELECT count(*)::int FROM pg_class c JOIN pg_namespace n ON n.oid = "
+                    "c.relnamespace WHERE n.nspname = 'semel' AND c.relname = 'schema_version'") !=
+      0;
   return is_there ? query_integer(connection,
                                   "SELECT coalesce(max(version), 0) FROM semel.schema_version")
                   : 0;

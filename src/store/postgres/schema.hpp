@@ -5,6 +5,9 @@
 
 namespace semel::store::postgres {
 
+/// As many as the first migration makes.
+inline constexpr std::int32_t partition_count = 64;
+
 /// The schema this program writes.
 int schema_version_known();
 

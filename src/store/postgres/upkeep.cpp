@@ -1,32 +1,31 @@
 #include "store/postgres/upkeep.hpp"
 
+#include <algorithm>
+#include <set>
+
 namespace semel::store::postgres {
 
 namespace {
 
-constexpr const char* take_partition =
-    "UPDATE semel.partition SET epoch = epoch + 1 WHERE partition = 0 RETURNING epoch";
-constexpr const char* read_node = "SELECT open, well, crashes FROM semel.node WHERE node = 1";
-constexpr const char* open_node_row =
-    "INSERT INTO semel.node (node, opened_at, open, well, crashes)"
-    " VALUES (1, $1::bigint, 1, 0, $2::bigint) ON CONFLICT (node) DO UPDATE"
-    " SET opened_at = excluded.opened_at, open = 1, well = 0, crashes = excluded.crashes";
-constexpr const char* well_node_row =
-    "UPDATE semel.node SET well = 1, crashes = 0, open = open * $1::bigint WHERE node = 1";
 constexpr const char* take_keys =
     "UPDATE semel.counter SET next = next + $1::bigint WHERE name = 'run'"
     " RETURNING next - $1::bigint";
 
 constexpr const char* timers_due =
     "SELECT t.due, t.run, t.kind, t.op FROM semel.timer t JOIN semel.run r ON r.run = t.run"
-    " WHERE r.status < 3 ORDER BY t.due, t.run, t.kind, t.op LIMIT $1::bigint";
+    " WHERE r.status < 3 AND ($2::bigint = 0"
+    "  OR r.partition IN (SELECT partition FROM semel.partition WHERE node = $2::bigint))"
+    " ORDER BY t.due, t.run, t.kind, t.op LIMIT $1::bigint";
 constexpr const char* runs_with_work =
-    "SELECT run FROM semel.run WHERE status = 1 AND status < 3 AND run > $1::bigint"
-    " UNION SELECT i.run FROM semel.inbox i JOIN semel.run r ON r.run = i.run"
-    " WHERE i.run > $1::bigint AND r.status < 3"
-    " UNION SELECT p.run FROM semel.payload p JOIN semel.run r ON r.run = p.run"
-    " WHERE p.run > $1::bigint AND r.status < 3"
+    "SELECT w.run FROM (SELECT run FROM semel.run WHERE status = 1 AND status < 3 AND run > "
+    "$1::bigint"
+    " UNION SELECT run FROM semel.inbox WHERE run > $1::bigint"
+    " UNION SELECT run FROM semel.payload WHERE run > $1::bigint) w"
+    " JOIN semel.run r ON r.run = w.run WHERE r.status < 3 AND ($3::bigint = 0"
+    "  OR r.partition IN (SELECT partition FROM semel.partition WHERE node = $3::bigint))"
     " ORDER BY 1 LIMIT $2::bigint";
+constexpr const char* runs_not_ended =
+    "SELECT run FROM semel.run WHERE run = ANY($1::bigint[]) AND status < 3";
 
 // What another node has in hand is left for the next sweep.
 constexpr const char* forget_keys =
@@ -66,26 +65,6 @@ std::int64_t changed_by(Connection& connection, const char* sql, const Parameter
 
 }  // namespace
 
-NodeOpened open_node(Connection& connection, const OpenNode& command, std::int64_t& epoch) {
-  NodeOpened answer;
-  Pipeline look{connection};
-  look.add(take_partition, {}, [&](const Rows& rows) { epoch = rows.integer(0, 0); });
-  look.add(read_node, {}, [&](const Rows& rows) {
-    if (rows.size() == 0) return;
-    const bool left_open = rows.flag(0, 0);
-    const bool got_well = rows.flag(0, 1);
-    answer.clean = !left_open;
-    if (left_open && !got_well) answer.crashes = static_cast<std::int32_t>(rows.integer(0, 2)) + 1;
-  });
-  look.run();
-  Pipeline write{connection};
-  write.add(open_node_row, Parameters::of(command.now, answer.crashes));
-  write.add(take_keys, Parameters::of(command.keys_count),
-            [&](const Rows& rows) { answer.first_key = rows.integer(0, 0); });
-  write.run();
-  return answer;
-}
-
 KeysReserved reserve_keys(Connection& connection, const ReserveKeys& command) {
   KeysReserved answer;
   Pipeline pipeline{connection};
@@ -95,16 +74,11 @@ KeysReserved reserve_keys(Connection& connection, const ReserveKeys& command) {
   return answer;
 }
 
-Done node_well(Connection& connection, const NodeWell& command) {
-  changed_by(connection, well_node_row, Parameters::of(command.closed ? 0 : 1));
-  return {};
-}
-
-TimersDue find_due(Connection& connection, const FindDue& command) {
+TimersDue find_due(Connection& connection, const FindDue& command, std::int64_t node) {
   TimersDue found;
   Pipeline pipeline{connection};
   // One more than asked for: that one, or the first that is not due yet, says when to ask again.
-  pipeline.add(timers_due, Parameters::of(command.limit + 1), [&](const Rows& rows) {
+  pipeline.add(timers_due, Parameters::of(command.limit + 1, node), [&](const Rows& rows) {
     for (int i = 0; i < rows.size(); ++i) {
       Timer timer{.run = rows.integer(i, 1),
                   .kind = static_cast<TimerKind>(rows.integer(i, 2)),
@@ -121,13 +95,31 @@ TimersDue find_due(Connection& connection, const FindDue& command) {
   return found;
 }
 
-RunsFound find_work(Connection& connection, const FindWork& command) {
+RunsFound find_work(Connection& connection, const FindWork& command, std::int64_t node) {
   RunsFound found;
   Pipeline pipeline{connection};
-  pipeline.add(runs_with_work, Parameters::of(command.after, command.limit), [&](const Rows& rows) {
-    for (int i = 0; i < rows.size(); ++i) found.runs.push_back(rows.integer(i, 0));
+  pipeline.add(runs_with_work, Parameters::of(command.after, command.limit, node),
+               [&](const Rows& rows) {
+                 for (int i = 0; i < rows.size(); ++i) found.runs.push_back(rows.integer(i, 0));
+               });
+  pipeline.run();
+  return found;
+}
+
+RunsFound find_ended(Connection& connection, const FindEnded& command) {
+  Array runs = Array::of_integers();
+  for (const RunKey run : command.runs) runs.add(run);
+  Parameters parameters;
+  parameters.add(runs);
+  std::set<RunKey> going_on;
+  Pipeline pipeline{connection};
+  pipeline.add(runs_not_ended, parameters, [&](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) going_on.insert(rows.integer(i, 0));
   });
   pipeline.run();
+  RunsFound found;
+  std::ranges::copy_if(command.runs, std::back_inserter(found.runs),
+                       [&](RunKey run) { return !going_on.contains(run); });
   return found;
 }
 

@@ -1,10 +1,17 @@
 #include "store/postgres/wants.hpp"
 
+#include "store/postgres/schema.hpp"
 #include "store/reservation_rows.hpp"
 
 #include <algorithm>
 
 namespace semel::store::postgres {
+
+std::int32_t Ownership::home(RunKey run) const {
+  const auto number = static_cast<std::uint64_t>(run);
+  if (!partitions.empty()) return partitions[number % partitions.size()];
+  return is_all ? 0 : static_cast<std::int32_t>(number % partition_count);
+}
 
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include "store/store.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace semel::store::postgres {
 
@@ -54,8 +56,24 @@ struct Wants {
   void add(const Wants& more);
 };
 
-/// Immutable, so it may be remembered for ever: the number of a workspace, the workspace of a run.
+/// Whose runs the writer of a batch may go on with.
+struct Ownership {
+  bool is_all = true;                    ///< nobody else is there
+  std::vector<std::int32_t> partitions;  ///< ascending
+
+  bool has(std::int32_t partition) const {
+    return is_all || std::ranges::binary_search(partitions, partition);
+  }
+
+  /// Where a new run goes.
+  std::int32_t home(RunKey run) const;
+};
+
+/// Immutable, so it may be remembered for ever: the number of a workspace, the workspace of a run. And what is the
+/// writer's.
 struct Known {
+  Ownership owned;
+
   std::map<std::string, std::int64_t, std::less<>> workspaces;
   std::map<std::int64_t, std::string> names;  ///< of workspaces
   std::map<RunKey, std::int64_t> workspace_of;

@@ -361,6 +361,15 @@ void write_reservations(Pipeline& pipeline, const Held& held) {
       fresh);
 }
 
+void write_hints(Pipeline& pipeline, const Held& held) {
+  Columns hints{"iii"};
+  for (const HintRow& hint : held.hints) hints.add(hint.run, hint.partition, hint.kind);
+  add(pipeline,
+      "INSERT INTO semel.hint (run, partition, kind)"
+      " SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])",
+      hints);
+}
+
 }  // namespace
 
 void add_writing(Pipeline& pipeline, const Held& held) {
@@ -388,6 +397,7 @@ void add_writing(Pipeline& pipeline, const Held& held) {
   write_payloads(pipeline, held);
   write_resumes(pipeline, held);
   write_reservations(pipeline, held);
+  write_hints(pipeline, held);
 }
 
 }  // namespace semel::store::postgres

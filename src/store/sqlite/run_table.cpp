@@ -156,10 +156,11 @@ std::vector<RunKey> RunTable::runs_expired(TimePoint now, std::int64_t limit) {
 
 bool RunTable::insert(const NewRun& run, std::int64_t workspace, Status status) {
   const std::optional<int> holds_key = run.idempotency_key ? std::optional{1} : std::nullopt;
-  return insert_.run(run.key, workspace, run.partition, status, holds_key, run.created_at,
-                     run.deadline, run.parent, run.code_version, stored_duration(run.key_ttl),
-                     stored_duration(run.retention), run.id, run.instance, run.workflow,
-                     run.idempotency_key, Blob{run.fingerprint}, run.input) == 1;
+  return insert_.run(run.key, workspace, std::max(run.partition, 0), status, holds_key,
+                     run.created_at, run.deadline, run.parent, run.code_version,
+                     stored_duration(run.key_ttl), stored_duration(run.retention), run.id,
+                     run.instance, run.workflow, run.idempotency_key, Blob{run.fingerprint},
+                     run.input) == 1;
 }
 
 void RunTable::set_status(RunKey run, Status status) { set_status_.run(run, status); }

@@ -86,6 +86,20 @@ struct SqliteStore::Impl {
     return {};
   }
 
+  /// The file is one process's, whole.
+  NodeKept execute(const KeepNode&) { return {}; }
+
+  Done execute(const GiveUp&) { return {}; }
+
+  RunsFound execute(const FindEnded& command) {
+    RunsFound found;
+    std::ranges::copy_if(command.runs, std::back_inserter(found.runs), [this](RunKey run) {
+      const auto status = tables.common.runs.status(run);
+      return !status || *status >= Status::completed;
+    });
+    return found;
+  }
+
   Swept execute(const Sweep& command) { return sqlite::sweep(tables, command); }
 
   TimersDue execute(const FindDue& command) {

@@ -5,19 +5,18 @@
 namespace semel::store::sqlite {
 
 NodeOpened Upkeep::open_node(const OpenNode& command) {
-  NodeOpened answer;
+  Gained whole;
   {
     Rows rows = node_.select();
     if (rows.next()) {
       const bool left_open = rows.integer(0) != 0;
       const bool got_well = rows.integer(1) != 0;
-      answer.clean = !left_open;
-      if (left_open && !got_well) answer.crashes = static_cast<std::int32_t>(rows.integer(2)) + 1;
+      whole.clean = !left_open;
+      if (left_open && !got_well) whole.crashes = static_cast<std::int32_t>(rows.integer(2)) + 1;
     }
   }
-  open_node_.run(command.now, answer.crashes);
-  answer.first_key = reserve_keys(command.keys_count);
-  return answer;
+  open_node_.run(command.now, whole.crashes);
+  return {.first_key = reserve_keys(command.keys_count), .gained = {whole}};
 }
 
 void Upkeep::node_well(const NodeWell& command) { node_well_.run(command.closed ? 0 : 1); }

@@ -1,0 +1,184 @@
+// Which runs are this node's: the partitions it has, gains, and leaves to others, and what happens to runs elsewhere.
+#include "engine/loop.hpp"
+
+#include <algorithm>
+
+namespace semel::engine {
+
+using store::Answer;
+using store::RunKey;
+
+namespace {
+
+constexpr std::chrono::seconds well_after{10};
+/// A newcomer asks soon whether something is free now, and then less often.
+constexpr std::chrono::milliseconds keep_first_after{50};
+/// So long bodies under way in a partition that is to go have to end; otherwise it stays for now.
+constexpr std::chrono::seconds drain_patience{10};
+/// How often runs of others are looked at that somebody here waits for; and more for every so many of them.
+constexpr std::chrono::milliseconds look_afar_every{50};
+constexpr std::size_t afar_per_millisecond = 100;
+
+}  // namespace
+
+bool Loop::owns(std::int32_t partition) const {
+  return owned_.contains(partition) && !draining_.contains(partition);
+}
+
+std::int32_t Loop::home(RunKey key) const {
+  if (homes_.empty()) return store::any_partition;
+  return homes_[static_cast<std::size_t>(key) % homes_.size()];
+}
+
+void Loop::add_live(const RunPtr& run) {
+  live_.emplace(run->key, run);
+  ++live_in_[run->partition];
+}
+
+void Loop::own(const std::vector<store::Gained>& gained) {
+  for (store::Gained each : gained) {
+    // What was ours before the store was lost, nobody crashed with.
+    if (owned_before_.contains(each.partition)) each = {.partition = each.partition};
+    owned_[each.partition] = each;
+    homes_.push_back(each.partition);
+  }
+  owned_before_.clear();
+  if (!gained.empty()) well_at_ = now_ + well_after;
+}
+
+void Loop::disown_all() {
+  for (const auto& [partition, gained] : owned_) owned_before_.insert(partition);
+  owned_.clear();
+  homes_.clear();
+  live_in_.clear();
+  draining_.clear();
+  afar_.clear();
+  keeping_ = false;
+  next_keep_.reset();
+  keep_after_ = {};
+  finding_ended_ = false;
+  next_look_afar_.reset();
+}
+
+void Loop::keep() {
+  keeping_ = true;
+  const bool works = workers_ && !stopping_;
+  submit(store::KeepNode{.now = now_, .works = works}, [this, works](Answer& answer) {
+    const auto& kept = std::get<store::NodeKept>(answer);
+    keeping_ = false;
+    own(kept.gained);
+    if (!kept.gained.empty()) {
+      next_due_ = now_;
+      find_work(0);
+    }
+    const bool is_waiting = works && owned_.empty();
+    keep_after_ =
+        is_waiting ? std::min(std::max<std::chrono::nanoseconds>(keep_after_ * 2, keep_first_after),
+                              lease_ / 3)
+                   : lease_ / 3;
+    next_keep_ = now_ + keep_after_;
+    if (!stopping_) give_up_surplus(kept.surplus);
+    if (!draining_.empty()) go_on_draining();
+  });
+}
+
+/// Those with the fewest bodies under way go first. What is just being left counts.
+void Loop::give_up_surplus(std::int64_t count) {
+  count -= std::ssize(draining_);
+  if (count <= 0) return;
+  std::map<std::int32_t, int> busy;
+  bodies_.for_each([&](Body& body) { ++busy[body.run->partition]; });
+  std::ranges::sort(homes_, [&](std::int32_t left, std::int32_t right) {
+    return std::pair{busy[right], right} < std::pair{busy[left], left};
+  });
+  for (; count > 0 && !homes_.empty(); --count) {
+    draining_.emplace(homes_.back(), now_ + drain_patience);
+    homes_.pop_back();
+  }
+  std::vector<RunPtr> leaving;
+  for (const auto& [key, run] : live_) {
+    if (is_draining(*run)) leaving.push_back(run);
+  }
+  for (const RunPtr& run : leaving) settle_memory(run);
+}
+
+void Loop::go_on_draining() {
+  std::vector<std::int32_t> empty;
+  std::vector<std::int32_t> late;
+  for (const auto& [partition, until] : draining_) {
+    const auto live = live_in_.find(partition);
+    if (live == live_in_.end() || live->second == 0) {
+      empty.push_back(partition);
+    } else if (until <= now_) {
+      late.push_back(partition);
+    }
+  }
+  for (const std::int32_t partition : empty) {
+    draining_.erase(partition);
+    owned_.erase(partition);
+  }
+  if (!empty.empty()) {
+    // Whoever waits for a run there will not hear of it here.
+    for (const auto& [key, watchers] : watchers_) {
+      if (!live(key)) watch_afar(key);
+    }
+    submit(store::GiveUp{std::move(empty)}, [](Answer&) {});
+  }
+  for (const std::int32_t partition : late) take_back(partition);
+}
+
+/// Something takes its time there. Runs that were dropped meanwhile are found by their state.
+void Loop::take_back(std::int32_t partition) {
+  draining_.erase(partition);
+  homes_.push_back(partition);
+  std::vector<RunPtr> held_up;
+  for (const auto& [key, run] : live_) {
+    if (run->partition == partition) held_up.push_back(run);
+  }
+  for (const RunPtr& run : held_up) when_ready(run, [this, run] { begin_attempts(run); });
+  next_due_ = now_;
+  find_work(0);
+}
+
+void Loop::begin_attempts(const RunPtr& run) {
+  std::vector<std::string> steps;
+  for (const journal::Operation& operation : run->state.pending) {
+    if (operation.kind == journal::RequestKind::step) steps.push_back(operation.op);
+  }
+  for (const std::string& op : steps) begin_attempt(run, op);
+}
+
+void Loop::watch_afar(RunKey key) {
+  afar_.insert(key);
+  if (!next_look_afar_) next_look_afar_ = now_ + look_afar_every;
+}
+
+/// One look for all of them.
+void Loop::find_ended() {
+  next_look_afar_.reset();
+  std::erase_if(afar_, [this](RunKey key) {
+    const auto found = watchers_.find(key);
+    if (found == watchers_.end()) return true;
+    std::erase_if(found->second, [](const Watcher& watcher) { return watcher.is_gone(); });
+    if (!found->second.empty()) return false;
+    watchers_.erase(found);
+    return true;
+  });
+  if (afar_.empty()) return;
+  finding_ended_ = true;
+  store::FindEnded command{{afar_.begin(), afar_.end()}};
+  submit(std::move(command), [this](Answer& answer) {
+    finding_ended_ = false;
+    next_look_afar_ =
+        now_ + look_afar_every + std::chrono::milliseconds{afar_.size() / afar_per_millisecond};
+    for (const RunKey key : std::get<store::RunsFound>(answer).runs) {
+      submit(store::LoadRun{key}, [this, key](Answer& loaded) {
+        const auto* found = std::get_if<store::RunLoaded>(&loaded);
+        if (found == nullptr) return notify_watchers(key, {RunStatus::cancelled, {}, {}});
+        if (const auto end = end_of(found->run)) notify_watchers(key, *end);
+      });
+    }
+  });
+}
+
+}  // namespace semel::engine

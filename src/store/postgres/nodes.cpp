@@ -1,0 +1,149 @@
+#include "store/postgres/nodes.hpp"
+
+#include "store/postgres/schema.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace semel::store::postgres {
+
+namespace {
+
+constexpr const char* add_node =
+    "INSERT INTO semel.node (opened_at, kept_at, lease, works, backend, backend_start, name)"
+    " SELECT $1::bigint, $1::bigint, $2::bigint, $3::bigint, pg_backend_pid(),"
+    " (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()), $4::bytea"
+    " RETURNING node";
+constexpr const char* remove_node = "DELETE FROM semel.node WHERE node = $1::bigint";
+constexpr const char* keep =
+    "UPDATE semel.node SET kept_at = $2::bigint, works = $3::bigint WHERE node = $1::bigint";
+
+/// A node whose connection is gone is given a third of its lease to come back by itself, unless it is its successor that
+/// asks. One that is just writing is alive, whatever its row says.
+constexpr const char* remove_dead =
+    "DELETE FROM semel.node WHERE node IN (SELECT n.node FROM semel.node n"
+    " WHERE n.node <> $1::bigint AND (n.kept_at + n.lease < $2::bigint"
+    "  OR (n.name = $3::bytea OR n.kept_at + n.lease / 3 < $2::bigint)"
+    "   AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = n.backend"
+    "    AND (a.backend_start IS NULL OR a.backend_start = n.backend_start)))"
+    " FOR UPDATE OF n SKIP LOCKED)";
+
+/// What others are just taking is theirs.
+constexpr const char* take =
+    "UPDATE semel.partition p SET node = $1::bigint, epoch = p.epoch + 1, open = 1, well = 0,"
+    " crashes = CASE WHEN p.open = 1 AND p.well = 0 THEN p.crashes + 1 ELSE 0 END"
+    " FROM (SELECT q.partition, q.open FROM semel.partition q WHERE q.node IS NULL"
+    "  OR NOT EXISTS (SELECT 1 FROM semel.node n WHERE n.node = q.node)"
+    "  ORDER BY q.partition LIMIT (SELECT greatest(0, (SELECT"
+    "   (count(*) + w.nodes - 1) / w.nodes FROM semel.partition)"
+    "   - (SELECT count(*) FROM semel.partition WHERE node = $1::bigint))"
+    "   FROM (SELECT count(*) AS nodes FROM semel.node WHERE works = 1) w WHERE w.nodes > 0)"
+    "  FOR UPDATE OF q SKIP LOCKED) old"
+    " WHERE p.partition = old.partition RETURNING p.partition, old.open, p.crashes";
+
+constexpr const char* count_surplus =
+    "SELECT (SELECT count(*) FROM semel.partition WHERE node = $1::bigint)"
+    " - CASE WHEN $2::bigint = 0 THEN 0 ELSE"
+    " (SELECT (count(*) + w.nodes - 1) / w.nodes FROM semel.partition,"
+    "  (SELECT greatest(1, count(*)) AS nodes FROM semel.node WHERE works = 1) w GROUP BY w.nodes)"
+    " END";
+constexpr const char* leave =
+    "UPDATE semel.partition SET node = NULL, open = 0 WHERE node = $1::bigint"
+    " AND partition = ANY($2::bigint[])";
+constexpr const char* leave_all =
+    "UPDATE semel.partition SET node = NULL, open = 0, well = 1, crashes = 0"
+    " WHERE node = $1::bigint";
+constexpr const char* get_well =
+    "UPDATE semel.partition SET well = 1, crashes = 0 WHERE node = $1::bigint";
+constexpr const char* take_keys =
+    "UPDATE semel.counter SET next = next + $1::bigint WHERE name = 'run'"
+    " RETURNING next - $1::bigint";
+
+void add_taking(Pipeline& pipeline, std::int64_t node, std::vector<Gained>& gained) {
+  pipeline.add(take, Parameters::of(node), [&gained](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) {
+      gained.push_back({.partition = static_cast<std::int32_t>(rows.integer(i, 0)),
+                        .clean = !rows.flag(i, 1),
+                        .crashes = static_cast<std::int32_t>(rows.integer(i, 2))});
+    }
+  });
+}
+
+}  // namespace
+
+void Membership::gain(const std::vector<Gained>& gained) {
+  for (const Gained& each : gained) owned.partitions.push_back(each.partition);
+  std::ranges::sort(owned.partitions);
+}
+
+NodeOpened open_node(Connection& connection, const OpenNode& command, const NodeIdentity& identity,
+                     Membership& membership) {
+  NodeOpened answer{.lease = identity.lease};
+  Pipeline first{connection};
+  if (membership.node != 0) first.add(remove_node, Parameters::of(membership.node));
+  first.add(add_node,
+            Parameters::of(command.now, identity.lease.count(), command.works ? 1 : 0,
+                           std::string_view{identity.name}),
+            [&](const Rows& rows) { membership.node = rows.integer(0, 0); });
+  first.run();
+  membership.is_open = true;
+  membership.owned = {.is_all = false, .partitions = {}};
+  Pipeline second{connection};
+  second.add(remove_dead,
+             Parameters::of(membership.node, command.now, std::string_view{identity.name}));
+  if (command.works) add_taking(second, membership.node, answer.gained);
+  second.add(take_keys, Parameters::of(command.keys_count),
+             [&](const Rows& rows) { answer.first_key = rows.integer(0, 0); });
+  second.run();
+  membership.gain(answer.gained);
+  return answer;
+}
+
+NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
+                   Membership& membership) {
+  NodeKept answer;
+  const int works = command.works ? 1 : 0;
+  Pipeline pipeline{connection};
+  pipeline.add(keep, Parameters::of(membership.node, command.now, works));
+  pipeline.add(remove_dead,
+               Parameters::of(membership.node, command.now, std::string_view{identity.name}));
+  if (command.works) add_taking(pipeline, membership.node, answer.gained);
+  pipeline.add(count_surplus, Parameters::of(membership.node, works), [&](const Rows& rows) {
+    answer.surplus = std::max<std::int64_t>(0, rows.integer(0, 0));
+  });
+  pipeline.run();
+  membership.gain(answer.gained);
+  return answer;
+}
+
+Done give_up(Connection& connection, const GiveUp& command, Membership& membership) {
+  Array partitions = Array::of_integers();
+  for (const std::int32_t partition : command.partitions) partitions.add(partition);
+  Parameters parameters = Parameters::of(membership.node);
+  parameters.add(partitions);
+  Pipeline pipeline{connection};
+  pipeline.add(leave, parameters);
+  pipeline.run();
+  std::erase_if(membership.owned.partitions, [&](std::int32_t each) {
+    return std::ranges::find(command.partitions, each) != command.partitions.end();
+  });
+  return {};
+}
+
+Done node_well(Connection& connection, const NodeWell& command, Membership& membership) {
+  Pipeline pipeline{connection};
+  if (command.closed) {
+    pipeline.add(leave_all, Parameters::of(membership.node));
+    pipeline.add(remove_node, Parameters::of(membership.node));
+    membership = {};
+  } else {
+    pipeline.add(get_well, Parameters::of(membership.node));
+  }
+  pipeline.run();
+  return {};
+}
+
+std::string channel_of(std::int64_t node) { return fmt::format("semel_node_{}", node); }
+
+}  // namespace semel::store::postgres

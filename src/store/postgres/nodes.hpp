@@ -1,0 +1,41 @@
+// Who drives which runs: nodes, their leases, and the partitions they share out among themselves.
+//
+// Nobody decides for the others. A node that works takes partitions that are nobody's, up to its share, and leaves what it
+// has too much of. One that was not heard of for its lease, or whose connection is gone, is removed by whoever notices
+// first. None of this needs a lock on more than the rows it changes.
+#pragma once
+
+#include "store/postgres/connection.hpp"
+#include "store/postgres/identity.hpp"
+#include "store/postgres/wants.hpp"
+#include "store/store.hpp"
+
+#include <string>
+#include <vector>
+
+namespace semel::store::postgres {
+
+/// What a batch knows of its node, and what it makes of it.
+struct Membership {
+  std::int64_t node = 0;  ///< 0: none
+  bool is_open = false;   ///< on this connection; otherwise it was on the last one
+  Ownership owned;
+
+  /// Whose runs are looked for; 0: all.
+  std::int64_t seeker() const { return is_open ? node : 0; }
+
+  void gain(const std::vector<Gained>& gained);
+};
+
+/// In place of what `identity` was before: waits for batches of its own that are under way.
+NodeOpened open_node(Connection& connection, const OpenNode& command, const NodeIdentity& identity,
+                     Membership& membership);
+NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
+                   Membership& membership);
+Done give_up(Connection& connection, const GiveUp& command, Membership& membership);
+Done node_well(Connection& connection, const NodeWell& command, Membership& membership);
+
+/// The channel on which a node is told that there are hints for it.
+std::string channel_of(std::int64_t node);
+
+}  // namespace semel::store::postgres

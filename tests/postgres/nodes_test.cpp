@@ -1,0 +1,302 @@
+// Who drives which runs where several share one store: leases, partitions, hints.
+#include "store/postgres/postgres_hints.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "tests/contract/stores.hpp"
+#include "tests/support/postgres_server.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace semel::store {
+namespace {
+
+using semel::testing::PostgresServer;
+
+constexpr std::size_t all_partitions = 64;
+
+PostgresServer& empty_server() {
+  PostgresServer& server = PostgresServer::shared();
+  server.clear();
+  return server;
+}
+
+/// A process that may be lost, and come back.
+class Node {
+ public:
+  Node(const PostgresServer& server, std::string name)
+      : options_{.url = server.url(), .lock_timeout = std::chrono::milliseconds{2000}} {
+    options_.identity->name = std::move(name);
+    options_.identity->lease = 10s;
+    connect();
+  }
+
+  void connect() {
+    store_.reset();
+    auto opened = PostgresStore::open(options_);
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().message);
+    store_ = *std::move(opened);
+  }
+
+  base::Result<std::vector<Answer>> execute(const Command& command) {
+    return store_->execute(std::array{command});
+  }
+
+  template <class Expected>
+  Expected expect(const Command& command) {
+    auto answers = execute(command);
+    REQUIRE_MESSAGE(answers.has_value(), answers.error().message);
+    REQUIRE(std::holds_alternative<Expected>(answers->front()));
+    return std::get<Expected>(std::move(answers->front()));
+  }
+
+  void note(const std::vector<Gained>& gained) {
+    for (const Gained& each : gained) partitions.push_back(each.partition);
+    std::ranges::sort(partitions);
+  }
+
+  NodeOpened open(TimePoint now = at()) {
+    auto opened = expect<NodeOpened>(OpenNode{.now = now});
+    partitions.clear();
+    note(opened.gained);
+    return opened;
+  }
+
+  NodeKept keep(TimePoint now = at()) {
+    auto kept = expect<NodeKept>(KeepNode{.now = now});
+    note(kept.gained);
+    return kept;
+  }
+
+  void give_up(std::int64_t count) {
+    const std::vector<std::int32_t> surplus(partitions.end() - count, partitions.end());
+    partitions.resize(partitions.size() - surplus.size());
+    expect<Done>(GiveUp{surplus});
+  }
+
+  std::unique_ptr<Hints> listen() const {
+    return postgres::make_hints(options_.url, options_.identity);
+  }
+
+  Effects hints() const { return listen()->take().value(); }
+
+  const PostgresCounters& counters() const { return store_->counters(); }
+
+  std::vector<std::int32_t> partitions;
+
+ private:
+  PostgresOptions options_;
+  std::unique_ptr<PostgresStore> store_;
+};
+
+/// Two that share the partitions.
+struct Pair {
+  explicit Pair(const PostgresServer& server) : first{server, "first"}, second{server, "second"} {
+    first.open();
+    second.open();
+    first.give_up(first.keep().surplus);
+    second.keep();
+  }
+
+  Node first;
+  Node second;
+};
+
+NewRun run_of(const Node& node, RunKey key) {
+  NewRun run = new_run(key);
+  run.partition = node.partitions.at(static_cast<std::size_t>(key) % node.partitions.size());
+  return run;
+}
+
+TEST_CASE("the first node has everything") {
+  Node only{empty_server(), "only"};
+
+  const NodeOpened opened = only.open();
+
+  CHECK(opened.gained.size() == all_partitions);
+  CHECK(opened.lease == 10s);
+  CHECK(only.keep().surplus == 0);
+}
+
+TEST_CASE("a node that does not work has nothing, until it does") {
+  Node only{empty_server(), "only"};
+
+  CHECK(only.expect<NodeOpened>(OpenNode{.now = at(), .works = false}).gained.empty());
+  CHECK(only.keep().gained.size() == all_partitions);
+}
+
+TEST_CASE("those that join get their share when it is left to them, in order") {
+  PostgresServer& server = empty_server();
+  Node first{server, "first"};
+  Node second{server, "second"};
+  Node third{server, "third"};
+  first.open();
+  CHECK(second.open().gained.empty());
+  CHECK(second.keep().gained.empty());
+
+  const NodeKept kept = first.keep();
+  CHECK(kept.surplus == 32);
+  first.give_up(kept.surplus);
+  const NodeKept joined = second.keep();
+  CHECK(joined.gained.size() == 32);
+  CHECK(std::ranges::all_of(joined.gained, &Gained::clean));
+
+  third.open();
+  first.give_up(first.keep().surplus);
+  second.give_up(second.keep().surplus);
+  CHECK(third.keep().gained.size() == 20);
+  CHECK(first.partitions.size() == 22);
+  CHECK(second.partitions.size() == 22);
+}
+
+TEST_CASE("who leaves in order leaves everything to the others at once") {
+  Pair nodes{empty_server()};
+
+  nodes.second.expect<Done>(NodeWell{.closed = true});
+  const NodeKept kept = nodes.first.keep();
+
+  CHECK(kept.gained.size() == 32);
+  CHECK(std::ranges::all_of(kept.gained, &Gained::clean));
+}
+
+TEST_CASE("who is not heard of for its lease loses everything and writes nothing any more") {
+  Pair nodes{empty_server()};
+  const NewRun run = run_of(nodes.second, 1);
+  nodes.second.expect<RunStarted>(start(run));
+  nodes.first.keep(at(9s));
+  CHECK(nodes.first.partitions.size() == 32);
+
+  const NodeKept kept = nodes.first.keep(at(11s));
+
+  CHECK(kept.gained.size() == 32);
+  CHECK(std::ranges::none_of(kept.gained, &Gained::clean));
+  const auto late = nodes.second.execute(advance(1, 1, "late"));
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == base::Errc::refused);
+  CHECK(nodes.second.counters().fenced == 1);
+  CHECK_FALSE(nodes.second.execute(KeepNode{.now = at(11s)}));
+  CHECK(nodes.first.expect<RunLoaded>(LoadRun{1}).entries.size() == 1);
+
+  // It comes back as another one.
+  nodes.second.connect();
+  CHECK(nodes.second.open(at(11s)).gained.empty());
+  CHECK(nodes.first.keep(at(12s)).surplus == 32);
+}
+
+TEST_CASE("who lost its connection and comes back has what it had") {
+  Pair nodes{empty_server()};
+  const auto before = nodes.second.partitions;
+
+  nodes.second.connect();
+  nodes.second.open();
+
+  CHECK(nodes.second.partitions == before);
+  CHECK(nodes.first.keep().gained.empty());
+}
+
+TEST_CASE("a successor of the same name does not wait for the lease of one that is gone") {
+  PostgresServer& server = empty_server();
+  {
+    Node crashed{server, "same"};
+    crashed.open();
+  }
+  // The server has to notice that nobody is there any more.
+  server.run(
+      "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity a, semel.node n WHERE a.pid = "
+      "n.backend) LOOP PERFORM pg_sleep(0.001), pg_stat_clear_snapshot(); END LOOP; END $$");
+  Node other{server, "other"};
+  CHECK(other.open().gained.empty());
+  Node successor{server, "same"};
+
+  CHECK(successor.open().gained.size() == 32);
+  CHECK(other.keep().gained.size() == 32);
+}
+
+TEST_CASE("crashes are counted by partition until an owner is well") {
+  PostgresServer& server = empty_server();
+  Node first{server, "first"};
+  Node second{server, "second"};
+  first.open();
+  second.open(at(11s));
+  CHECK(second.keep(at(11s)).gained.empty());  // took it all at its opening
+  CHECK(second.partitions.size() == all_partitions);
+
+  first.connect();
+  first.open(at(12s));
+  const NodeKept kept = first.keep(at(30s));
+  REQUIRE(kept.gained.size() == all_partitions);
+  CHECK(kept.gained.front() == Gained{.partition = 0, .clean = false, .crashes = 2});
+
+  first.expect<Done>(NodeWell{});
+  second.connect();
+  second.open(at(31s));
+  CHECK(second.keep(at(60s)).gained.front().crashes == 0);
+}
+
+TEST_CASE("a node finds its own work and its own timers only") {
+  Pair nodes{empty_server()};
+  NewRun sleeping = run_of(nodes.second, 2);
+  sleeping.start_at = at(1h);
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 1)));
+  nodes.second.expect<RunStarted>(StartRun{.run = sleeping});
+
+  CHECK(nodes.first.expect<RunsFound>(FindWork{}).runs.empty());
+  CHECK(nodes.second.expect<RunsFound>(FindWork{}).runs == std::vector<RunKey>{1});
+  CHECK(nodes.first.expect<TimersDue>(FindDue{.now = at(2h)}).timers.empty());
+  CHECK(nodes.second.expect<TimersDue>(FindDue{.now = at(2h)}).timers.size() == 1);
+}
+
+TEST_CASE("what a node does to runs of another, their owner hears, and only it") {
+  Pair nodes{empty_server()};
+  NewRun run = run_of(nodes.second, 1);
+  run.hooks = {{.token = "t"}};
+  nodes.second.expect<RunStarted>(start(run));
+
+  const auto delivered =
+      nodes.first.expect<Delivered>(Deliver{.token = "t", .payload = "1", .now = at()});
+  CHECK(delivered.effects.wake.empty());
+  CHECK(nodes.first.hints().wake.empty());
+  CHECK(nodes.second.hints().wake == std::vector<RunKey>{1});
+  CHECK(nodes.second.hints().wake.empty());
+
+  nodes.first.expect<Cancelled>(CancelRun{.id = "run-1", .now = at()});
+  CHECK(nodes.second.hints().ended == std::vector<RunKey>{1});
+}
+
+TEST_CASE("a run is made where its maker drives it, or anywhere where it drives nothing") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  Node idle{server, "idle"};
+  idle.expect<NodeOpened>(OpenNode{.now = at(), .works = false});
+  NewRun run = new_run(1);
+  run.partition = any_partition;
+
+  nodes.second.expect<RunStarted>(start(run));
+  const std::int32_t there = nodes.first.expect<RunLoaded>(LoadRun{1}).run.partition;
+  CHECK(std::ranges::binary_search(nodes.second.partitions, there));
+  CHECK(nodes.second.hints().created.empty());
+
+  for (RunKey key = 2; key < 10; ++key) {
+    NewRun anywhere = new_run(key);
+    anywhere.partition = any_partition;
+    idle.expect<RunStarted>(start(anywhere));
+  }
+  CHECK(nodes.first.hints().created.size() + nodes.second.hints().created.size() == 8);
+}
+
+TEST_CASE("a node is told at once that there is something for it") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  NewRun run = run_of(nodes.second, 1);
+  run.hooks = {{.token = "t"}};
+  nodes.second.expect<RunStarted>(start(run));
+  const auto hints = nodes.second.listen();
+  REQUIRE(hints->take());  // and so it listens
+
+  nodes.first.expect<Delivered>(Deliver{.token = "t", .payload = "1", .now = at()});
+
+  hints->wait(1h);
+  CHECK(hints->take().value().wake == std::vector<RunKey>{1});
+}
+
+}  // namespace
+}  // namespace semel::store
