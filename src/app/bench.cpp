@@ -30,6 +30,7 @@ constexpr auto measurements = std::to_array<Measurement>({{"disk", measure_disk}
                                                           {"parked", measure_parked},
                                                           {"hooks", measure_hooks},
                                                           {"starts", measure_starts},
+                                                          {"serve", measure_serve},
                                                           {"loads", measure_matrix}});
 
 bool is_in_memory(const fs::path& directory) {

@@ -44,6 +44,7 @@ void measure_matrix(Bench& bench);
 void measure_position_and_replay(Bench& bench);
 void measure_parked(Bench& bench);
 void measure_hooks(Bench& bench);
+void measure_serve(Bench& bench);
 
 /// The names `only` may have, in order.
 std::vector<std::string> measurement_names();
