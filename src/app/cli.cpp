@@ -204,8 +204,7 @@ void add_bench(CLI::App& program, Chosen& chosen) {
   bench::Options& options = chosen.bench;
   command->add_flag("--short", options.brief, "half a minute, for CI; too short to judge by");
   command
-      ->add_option("--only", options.only,
-                   fmt::format("some of: {}", fmt::join(bench::measurement_names(), ", ")))
+      ->add_option("--only", options.only, "some of the measurements; all of them are named below")
       ->type_name("NAME,...")
       ->delimiter(',');
   command->add_option("--json", options.json_file, "write the figures there, too")
@@ -216,11 +215,13 @@ void add_bench(CLI::App& program, Chosen& chosen) {
                    " TMPDIR, /var/tmp, /tmp")
       ->type_name("DIR");
   command->add_option("--child", chosen.bench_child)->group("");
-  command->footer(
-      "Takes about three minutes. A ratio compares with the limit measured next to it. Ends with 1 "
+  command->footer(fmt::format(
+      "Measurements: {}\n\n"
+      "Takes about four minutes. A ratio compares with the limit measured next to it. Ends with 1 "
       "where\n"
       "figures make no sense, not where they are low.\n\n"
-      "Example:\n  semel bench --only latency,throughput --json figures.json");
+      "Example:\n  semel bench --only latency,throughput --json figures.json",
+      fmt::join(bench::measurement_names(), ", ")));
 }
 
 int dispatch(const CLI::App& program, const Chosen& chosen, Output output,
