@@ -7,6 +7,7 @@
 #include <libpq-fe.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -26,7 +27,21 @@ std::string first_line(const char* message) {
   return std::string{text.substr(0, text.find('\n'))};
 }
 
-/// Everything the URL does not say: a dead peer is noticed by either side, and a node that may be written to is found.
+/// What is said of each host that was tried, without the hints below.
+std::string every_host(const char* message) {
+  std::string said;
+  for (std::string_view text = message == nullptr ? "" : message; !text.empty();) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.empty() || line.front() == '\t') continue;
+    if (!said.empty()) said += "; ";
+    said += line;
+  }
+  return said;
+}
+
+/// Everything the URL does not say: a dead peer is noticed by either side, and a node that may be written to is found. By who
+/// only reads, too: a standby does not have yet what was just answered.
 constexpr std::pair<const char*, const char*> defaults[] = {
     {"target_session_attrs", "read-write"},
     {"application_name", "semel"},
@@ -42,7 +57,6 @@ PGconn* connect(const ConnectionOptions& options) {
   std::vector<const char*> names;
   std::vector<const char*> values;
   for (const auto& [name, value] : defaults) {
-    if (options.read_only && std::strcmp(name, "target_session_attrs") == 0) continue;
     names.push_back(name);
     values.push_back(value);
   }
@@ -113,7 +127,7 @@ std::vector<std::uint32_t> Rows::parameter_types() const {
 Connection::Connection(const ConnectionOptions& options)
     : handle_(connect(options)), patience_(options.patience) {
   if (PQstatus(handle_) != CONNECTION_OK) {
-    const std::string why = first_line(PQerrorMessage(handle_));
+    const std::string why = every_host(PQerrorMessage(handle_));
     PQfinish(handle_);
     throw Failed{"", {base::Errc::refused, "PostgreSQL cannot be reached: " + why}};
   }
