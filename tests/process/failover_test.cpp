@@ -192,10 +192,11 @@ class Workers {
   std::streamoff read_ = 0;
 };
 
-TEST_CASE("when the primary is killed work goes on, nothing acknowledged is lost, nothing doubled") {
+TEST_CASE(
+    "when the primary is killed work goes on, nothing acknowledged is lost, nothing doubled") {
   const int failovers = setting("SEMEL_FAILOVERS", 3);
-  const auto seed = static_cast<unsigned>(
-      setting("SEMEL_SEED", static_cast<int>(std::random_device{}() >> 1U)));
+  const auto seed =
+      static_cast<unsigned>(setting("SEMEL_SEED", static_cast<int>(std::random_device{}() >> 1U)));
   CAPTURE(seed);
   std::mt19937 chance(seed);
   const PostgresCluster cluster;
