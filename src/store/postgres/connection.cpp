@@ -45,11 +45,12 @@ std::string every_host(const char* message) {
 constexpr std::pair<const char*, const char*> defaults[] = {
     {"target_session_attrs", "read-write"},
     {"application_name", "semel"},
-    {"connect_timeout", "10"},
-    {"keepalives_idle", "10"},
-    {"keepalives_interval", "5"},
+    {"connect_timeout", "5"},  // for each host: one that is gone may be named first
+    {"keepalives_idle", "5"},
+    {"keepalives_interval", "2"},
     {"keepalives_count", "3"},
-    {"tcp_user_timeout", "30000"},
+    // What a machine does not even acknowledge by TCP it will not answer. (A busy server does: its kernel.)
+    {"tcp_user_timeout", "10000"},
 };
 
 /// What the URL says comes last and wins.
