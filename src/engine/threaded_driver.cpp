@@ -11,7 +11,8 @@ namespace semel::engine {
 namespace {
 
 constexpr std::chrono::milliseconds reopen_after_min{100};
-constexpr std::chrono::milliseconds reopen_after_max{5000};
+/// A database that fails over is back within seconds, and each try is one connection.
+constexpr std::chrono::milliseconds reopen_after_max{1000};
 /// The wall clock may be set while the loop rests: it looks again at least this often.
 constexpr std::chrono::seconds rest_max{1};
 constexpr std::chrono::seconds slow_segment{1};

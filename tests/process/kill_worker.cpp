@@ -69,7 +69,7 @@ void wait_for(Run run, Ledger& ledger) {
       static_cast<void>(insisting([&] { return run.result<Number>(); }));
       return;
     } catch (const RunFailedError&) {
-      if (run.status() != RunStatus::dead) throw;
+      if (insisting([&] { return run.status(); }) != RunStatus::dead) throw;
     }
     ledger.append("dead " + run.id());
     insisting([&] { run.retry(); });

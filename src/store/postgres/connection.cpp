@@ -7,6 +7,7 @@
 #include <libpq-fe.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -26,15 +27,30 @@ std::string first_line(const char* message) {
   return std::string{text.substr(0, text.find('\n'))};
 }
 
-/// Everything the URL does not say: a dead peer is noticed by either side, and a node that may be written to is found.
+/// What is said of each host that was tried, without the hints below.
+std::string every_host(const char* message) {
+  std::string said;
+  for (std::string_view text = message == nullptr ? "" : message; !text.empty();) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.empty() || line.front() == '\t') continue;
+    if (!said.empty()) said += "; ";
+    said += line;
+  }
+  return said;
+}
+
+/// Everything the URL does not say: a dead peer is noticed by either side, and a node that may be written to is found. By who
+/// only reads, too: a standby does not have yet what was just answered.
 constexpr std::pair<const char*, const char*> defaults[] = {
     {"target_session_attrs", "read-write"},
     {"application_name", "semel"},
-    {"connect_timeout", "10"},
-    {"keepalives_idle", "10"},
-    {"keepalives_interval", "5"},
+    {"connect_timeout", "5"},  // for each host: one that is gone may be named first
+    {"keepalives_idle", "5"},
+    {"keepalives_interval", "2"},
     {"keepalives_count", "3"},
-    {"tcp_user_timeout", "30000"},
+    // What a machine does not even acknowledge by TCP it will not answer. (A busy server does: its kernel.)
+    {"tcp_user_timeout", "10000"},
 };
 
 /// What the URL says comes last and wins.
@@ -42,7 +58,6 @@ PGconn* connect(const ConnectionOptions& options) {
   std::vector<const char*> names;
   std::vector<const char*> values;
   for (const auto& [name, value] : defaults) {
-    if (options.read_only && std::strcmp(name, "target_session_attrs") == 0) continue;
     names.push_back(name);
     values.push_back(value);
   }
@@ -113,7 +128,7 @@ std::vector<std::uint32_t> Rows::parameter_types() const {
 Connection::Connection(const ConnectionOptions& options)
     : handle_(connect(options)), patience_(options.patience) {
   if (PQstatus(handle_) != CONNECTION_OK) {
-    const std::string why = first_line(PQerrorMessage(handle_));
+    const std::string why = every_host(PQerrorMessage(handle_));
     PQfinish(handle_);
     throw Failed{"", {base::Errc::refused, "PostgreSQL cannot be reached: " + why}};
   }
