@@ -431,4 +431,8 @@ void ThreadedDriver::report(std::string_view message) {
   if (options_.log) options_.log(message);
 }
 
+void ThreadedDriver::tell(std::string_view message) {
+  if (options_.tell) options_.tell(message);
+}
+
 }  // namespace semel::engine
