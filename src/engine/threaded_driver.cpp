@@ -127,6 +127,11 @@ std::shared_ptr<store::Reader> ThreadedDriver::reader() {
   return store_.reader;
 }
 
+bool ThreadedDriver::is_store_lost() {
+  const std::lock_guard lock(mutex_);
+  return lost_.has_value();
+}
+
 LoopCounters ThreadedDriver::counters() {
   LoopCounters counters;
   Waiting waiting;

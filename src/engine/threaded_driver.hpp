@@ -36,6 +36,7 @@ class ThreadedDriver final : public Driver, Host {
   void start_workers() override;
   void stop() override;
   std::shared_ptr<store::Reader> reader() override;
+  bool is_store_lost() override;
 
   /// All nodes of a store go by one clock.
   TimePoint now() const override {
