@@ -149,12 +149,22 @@ void add_completion(CLI::App& program, std::string& shell) {
 void add_serve(CLI::App& program, ServeCommand& serve) {
   CLI::App* command = program.add_subcommand("serve", "Run workflows and serve them over HTTP");
   command->add_option("--store", serve.store, "where the runs are; made where it is not there")
-      ->type_name("sqlite:FILE")
+      ->type_name("sqlite:FILE | postgres://HOST[,HOST]/DATABASE")
       ->required();
   command->add_option("--listen", serve.listen, "where clients come; port 0 is one that is free")
       ->type_name("HOST:PORT")
       ->capture_default_str();
   command->add_flag("--demo", serve.is_demo, "with workflows to try it with");
+  command
+      ->add_option("--node", serve.node,
+                   "on PostgreSQL: this server's name among those that share the store; by default "
+                   "the host's. One that comes back under its name takes over at once")
+      ->type_name("NAME");
+  command
+      ->add_option("--lease", serve.lease,
+                   "on PostgreSQL: after so long without a sign of life others take over its runs")
+      ->type_name("DURATION")
+      ->capture_default_str();
   const auto limit = [&](const char* option, auto& value, const char* about) {
     command->add_option(option, value, about)->type_name("N")->check(CLI::NonNegativeNumber);
   };
@@ -167,7 +177,9 @@ void add_serve(CLI::App& program, ServeCommand& serve) {
       "Without API keys it serves this machine alone and everybody on it. SIGTERM or Ctrl-C ends "
       "it "
       "in order.\n\n"
-      "Example:\n  semel serve --store sqlite:shop.db --demo");
+      "Example:\n  semel serve --store sqlite:shop.db --demo\n"
+      "  semel serve --store 'postgres://semel@db1,db2/semel?target_session_attrs=read-write' "
+      "--node shop-1");
 }
 
 void add_proxy(CLI::App& program, ProxyCommand& proxy) {

@@ -13,6 +13,8 @@ struct ServeCommand {
   std::string store;
   std::string listen = "127.0.0.1:7373";
   bool is_demo = false;
+  std::string node;           ///< its name among others; by default the host's
+  std::string lease = "15s";  ///< a duration
   http::WorkspaceLimits workspace{};
 };
 

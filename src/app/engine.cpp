@@ -4,6 +4,7 @@
 #include "engine/threaded_driver.hpp"
 #include "engine/transacting.hpp"
 #include "store/postgres/postgres_hints.hpp"
+#include "store/postgres/postgres_key_reader.hpp"
 #include "store/postgres/postgres_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
@@ -92,13 +93,17 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
         driver.loop = loop_options(options);
         driver.step_threads = options.step_threads;
         driver.log = [](std::string_view message) { spdlog::warn("semel: {}", message); };
+        driver.tell = [](std::string_view message) { spdlog::info("semel: {}", message); };
         auto opened = engine::ThreadedDriver::open(registry, stores_of(url, identity),
                                                    std::move(clients), std::move(driver));
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
         return std::unique_ptr<engine::Driver>(std::move(*opened));
       },
       detail::Surroundings{.has_timers = true, .is_shared = is_postgres(url)});
-  if (is_postgres(url)) core->allow_adoption(store::postgres::make_hints(url, identity), true);
+  if (is_postgres(url)) {
+    core->allow_adoption(store::postgres::make_hints(url, identity), true);
+    core->share_keys([url] { return store::postgres::make_key_reader(url); });
+  }
   return core;
 }
 
@@ -117,7 +122,10 @@ std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
                                                       std::move(clients), loop);
       },
       detail::Surroundings{.has_timers = false, .is_shared = is_postgres(url)});
-  if (is_postgres(url)) core->allow_adoption(store::postgres::make_hints(url, identity), false);
+  if (is_postgres(url)) {
+    core->allow_adoption(store::postgres::make_hints(url, identity), false);
+    core->share_keys([url] { return store::postgres::make_key_reader(url); });
+  }
   return core;
 }
 

@@ -6,6 +6,7 @@
 #include "app/idempotency_port.hpp"
 #include "engine/driver.hpp"
 #include "engine/registry.hpp"
+#include "store/key_reader.hpp"
 
 #include <map>
 #include <memory>
@@ -46,6 +47,16 @@ class EngineCore {
   /// None: not on this store.
   app::Adoption* adoption() { return adoption_.get(); }
 
+  using MakeKeyReader = std::function<std::unique_ptr<store::KeyReader>()>;
+
+  /// On a store whose API keys other processes change, too.
+  void share_keys(MakeKeyReader make) { make_key_reader_ = std::move(make); }
+
+  /// None: only this process has the store.
+  std::unique_ptr<store::KeyReader> make_key_reader() const {
+    return make_key_reader_ ? make_key_reader_() : nullptr;
+  }
+
   IdempotencyStore& idempotency() { return *reservations_; }
 
   /// For what is served from outside.
@@ -67,6 +78,7 @@ class EngineCore {
   std::shared_ptr<idempotency::Kernel> kernel_;
   std::unique_ptr<IdempotencyStore> reservations_;
   std::unique_ptr<app::Adoption> adoption_;
+  MakeKeyReader make_key_reader_;
 };
 
 }  // namespace semel::detail

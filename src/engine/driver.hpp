@@ -76,6 +76,9 @@ class Driver {
   /// What is committed, from any thread.
   virtual std::shared_ptr<store::Reader> reader() = 0;
 
+  /// Nothing is acknowledged until the store is open again. From any thread.
+  virtual bool is_store_lost() { return false; }
+
   /// From any thread. Only a driver with threads measures anything.
   const DriverMeter& meter() const { return meter_; }
 

@@ -105,6 +105,9 @@ class Host {
   virtual void run_step(StepJob job) = 0;
   /// For the log. Never has payloads, keys or secrets in it.
   virtual void report(std::string_view message) = 0;
+
+  /// The same for what is nothing to worry about.
+  virtual void tell(std::string_view message) { static_cast<void>(message); }
 };
 
 struct LoopOptions {
@@ -318,6 +321,7 @@ class Loop {
 
   // loop_partitions.cpp: which runs are this node's
   void own(const std::vector<store::Gained>& gained);
+  void tell_share(const char* what, std::size_t count);
   void disown_all();
   void keep();
   bool owns(std::int32_t partition) const;

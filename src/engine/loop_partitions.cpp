@@ -43,7 +43,17 @@ void Loop::own(const std::vector<store::Gained>& gained) {
     homes_.push_back(each.partition);
   }
   owned_before_.clear();
-  if (!gained.empty()) well_at_ = now_ + well_after;
+  if (gained.empty()) return;
+  well_at_ = now_ + well_after;
+  tell_share("gained", gained.size());
+}
+
+/// Only where there are others to share with.
+void Loop::tell_share(const char* what, std::size_t count) {
+  if (lease_ == std::chrono::nanoseconds{0}) return;
+  host_.tell("this node " + std::string(what) + " " + std::to_string(count) +
+             (count == 1 ? " partition" : " partitions") + " and has " +
+             std::to_string(owned_.size()));
 }
 
 void Loop::disown_all() {
@@ -67,10 +77,9 @@ void Loop::keep() {
     const auto& kept = std::get<store::NodeKept>(answer);
     keeping_ = false;
     own(kept.gained);
-    if (!kept.gained.empty()) {
-      next_due_ = now_;
-      find_work(0);
-    }
+    // Others set timers of our runs, too; whose hint was lost is found here.
+    next_due_ = now_;
+    if (!kept.gained.empty()) find_work(0);
     const bool is_waiting = works && owned_.empty();
     keep_after_ =
         is_waiting ? std::min(std::max<std::chrono::nanoseconds>(keep_after_ * 2, keep_first_after),
@@ -118,6 +127,7 @@ void Loop::go_on_draining() {
     owned_.erase(partition);
   }
   if (!empty.empty()) {
+    tell_share("leaves", empty.size());
     // Whoever waits for a run there will not hear of it here.
     for (const auto& [key, watchers] : watchers_) {
       if (!live(key)) watch_afar(key);

@@ -128,6 +128,11 @@ std::shared_ptr<store::Reader> ThreadedDriver::reader() {
   return store_.reader;
 }
 
+bool ThreadedDriver::is_store_lost() {
+  const std::lock_guard lock(mutex_);
+  return lost_.has_value();
+}
+
 LoopCounters ThreadedDriver::counters() {
   LoopCounters counters;
   Waiting waiting;
@@ -430,6 +435,10 @@ void ThreadedDriver::run_step(StepJob job) {
 
 void ThreadedDriver::report(std::string_view message) {
   if (options_.log) options_.log(message);
+}
+
+void ThreadedDriver::tell(std::string_view message) {
+  if (options_.tell) options_.tell(message);
 }
 
 }  // namespace semel::engine

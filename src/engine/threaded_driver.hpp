@@ -17,6 +17,7 @@ struct ThreadedDriverOptions {
   LoopOptions loop{};
   unsigned step_threads = 256;
   std::function<void(std::string_view)> log{};
+  std::function<void(std::string_view)> tell{};  ///< the log, for what is nothing to worry about
 };
 
 class ThreadedDriver final : public Driver, Host {
@@ -35,6 +36,7 @@ class ThreadedDriver final : public Driver, Host {
   void start_workers() override;
   void stop() override;
   std::shared_ptr<store::Reader> reader() override;
+  bool is_store_lost() override;
 
   /// All nodes of a store go by one clock.
   TimePoint now() const override {
@@ -77,6 +79,7 @@ class ThreadedDriver final : public Driver, Host {
   void reopen_store();
   void run_step(StepJob job) override;
   void report(std::string_view message) override;
+  void tell(std::string_view message) override;
 
   base::SystemClock clock_;
   std::atomic<std::int64_t> clock_lead_{0};  ///< of the store's, in nanoseconds

@@ -29,6 +29,7 @@ struct ServerCore::Exchange {
   std::shared_ptr<const void> body;
   Responder responder;
   std::shared_ptr<HandlerThreads> handlers;
+  std::chrono::nanoseconds since;
 };
 
 namespace {
@@ -228,8 +229,10 @@ Admission ServerCore::admit(const Request& request, const ListenerLimits& limits
       request.header(route->endpoint.spec.idempotency->header)) {
     admission.body_time = base::bounded(options_.limits.keyed_body_timeout);
   }
-  // Who waits to be asked for the body is told now; the others when it is read, which keeps their connection.
-  if (request.header("expect")) {
+  // Who waits to be asked for the body is told now, where that needs no look; the others when it is read, which keeps their
+  // connection.
+  const bool needs_look = prepare_ && route && !route->is_open;
+  if (request.header("expect") && !needs_look) {
     try {
       if (guard_) admission.refusal = guard_(request);
       if (admission.refusal) return admission;
@@ -243,14 +246,32 @@ Admission ServerCore::admit(const Request& request, const ListenerLimits& limits
 }
 
 void ServerCore::handle(const Request& request, Responder responder) {
-  const auto exchange = std::make_shared<Exchange>(
-      Exchange{nullptr, request, {}, nullptr, std::move(responder), handlers_});
-  const auto since = base::monotonic_now();
+  const auto exchange = std::make_shared<Exchange>(Exchange{
+      nullptr, request, {}, nullptr, std::move(responder), handlers_, base::monotonic_now()});
   std::optional<Response> refusal;
+  exchange->route = find(request, exchange->call, refusal);
+  if (!prepare_ || !exchange->route || exchange->route->is_open) {
+    go_on(exchange, std::move(refusal));
+    return;
+  }
+  prepare_([this, exchange](std::optional<Response> unprepared) {
+    // Where its thread has ended the server stops: nothing was begun, and there is nobody to tell.
+    exchange->responder.post(
+        [this, exchange, unprepared = std::move(unprepared)] { go_on(exchange, unprepared); });
+  });
+}
+
+void ServerCore::go_on(const std::shared_ptr<Exchange>& exchange, std::optional<Response> refusal) {
+  const Request& request = exchange->request;
   try {
-    if (guard_) refusal = guard_(request);
-    if (!refusal) exchange->route = find(request, exchange->call, refusal);
-    if (exchange->route) exchange->responder.measure(exchange->route->meter, since);
+    // Who is not to be here is not told what there is.
+    if (guard_) {
+      if (auto turned_away = guard_(request)) {
+        refusal = std::move(turned_away);
+        exchange->route.reset();
+      }
+    }
+    if (exchange->route) exchange->responder.measure(exchange->route->meter, exchange->since);
     if (!refusal) refusal = refuse_caller(*exchange->route, request, exchange->call);
     if (!refusal && limit_ && !exchange->route->is_open)
       refusal = limit_(exchange->call, exchange->route->endpoint.spec.name);
@@ -259,7 +280,7 @@ void ServerCore::handle(const Request& request, Responder responder) {
     refusal = answer_to(std::current_exception());
   }
   if (refusal) {
-    if (!exchange->route) exchange->responder.measure(unrouted_, since);
+    if (!exchange->route) exchange->responder.measure(unrouted_, exchange->since);
     exchange->responder.answer(std::move(*refusal));
     return;
   }

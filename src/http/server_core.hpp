@@ -69,6 +69,12 @@ class ServerCore final : public Handler {
   /// An endpoint whose handler gives whole answers and sees to keys by itself. Described at /openapi.json as others are.
   void add_whole(Endpoint endpoint, bool is_open, WholeHandler handler);
 
+  /// Has what `guard`, `authenticate` and `authorise` go by brought up to date, for every request to a route that is not open,
+  /// before they are asked. `then` may be called on any thread; an answer turns the request away. Must not block.
+  using Prepare = std::function<void(std::function<void(std::optional<Response>)> then)>;
+
+  void prepare(Prepare prepare) { prepare_ = std::move(prepare); }
+
   /// Asked of every request, before anything else; an answer turns it away. Must not block.
   void guard(std::function<std::optional<Response>(const Request&)> guard) {
     guard_ = std::move(guard);
@@ -118,6 +124,8 @@ class ServerCore final : public Handler {
                                     std::optional<Response>& refusal) const;
   std::optional<Response> refuse_caller(const Route& route, const Request& request,
                                         Call& call) const;
+  /// Nothing is done for a request that has a refusal.
+  void go_on(const std::shared_ptr<Exchange>& exchange, std::optional<Response> refusal);
   static std::optional<Response> parse(Exchange& exchange);
   static void run(const std::shared_ptr<Exchange>& exchange, Done done);
   static void run_later(const std::shared_ptr<Exchange>& exchange, Done done);
@@ -130,6 +138,7 @@ class ServerCore final : public Handler {
   std::vector<std::shared_ptr<const Route>> routes_;
   const std::shared_ptr<RequestMeter> unrouted_ = std::make_shared<RequestMeter>("", "");
   std::shared_ptr<IdempotencyLayer> layer_;
+  Prepare prepare_;
   std::function<std::optional<Response>(const Request&)> guard_;
   std::function<std::optional<Response>(const Call&, std::string_view)> limit_;
   std::function<void()> before_stop_;

@@ -1,6 +1,5 @@
 #include "serve/action.hpp"
 
-#include "base/assert.hpp"
 #include "http/keyed_answers.hpp"
 #include "http/problem.hpp"
 #include "http/server_core.hpp"
@@ -74,8 +73,9 @@ std::string id_in(const Response& answer) {
   return std::string(value::from_text(answer.body).at("id").as_string());
 }
 
-/// One request inside the transaction. It is the only one there, so looking a key up and then taking it is as good as
-/// taking it at once; and what is refused writes nothing.
+/// One request inside the transaction. The key is looked up, and taken once the effect has succeeded: so what is refused writes
+/// nothing. Where others write to the store, too, somebody may have taken it in between; then all of it is undone, and done
+/// over from the look on. (Two who take it at the same time are told apart by the unique index.)
 class ActionWork final : public store::Work {
  public:
   ActionWork(Effect effect, std::optional<Key> key, Kept kept, Charge charge,
@@ -91,6 +91,7 @@ class ActionWork final : public store::Work {
     after_commit = nullptr;
     finished.reset();
     found.reset();
+    was_overtaken = false;
     if (key_) {
       if (auto known = look_up(unit)) {
         answer = *std::move(known);
@@ -117,6 +118,7 @@ class ActionWork final : public store::Work {
   std::optional<FinishedAnswer> finished;   ///< what was replayed
   std::optional<idempotency::Found> found;  ///< under the key, where nothing was replayed
   std::function<void()> after_commit;
+  bool was_overtaken = false;  ///< by another process with the same key: to be done over
 
  private:
   std::optional<Response> look_up(store::UnitOfWork& unit) {
@@ -138,7 +140,10 @@ class ActionWork final : public store::Work {
     const store::Answer reserved = unit.execute(store::Reserve{
         .id = key_->id, .fingerprint = key_->fingerprint, .owner = {}, .now = unit.now()});
     const auto* mine = std::get_if<store::Acquired>(&reserved);
-    SEMEL_ASSERT(mine != nullptr);
+    if (mine == nullptr) {
+      was_overtaken = true;
+      throw Error("CONCURRENCY_ERROR", "somebody else has taken the key");
+    }
     found = *mine;
     std::string bytes = kept_ == Kept::id ? id_in(answer) : http::store_answer(answer);
     const bool is_whole = kept_ == Kept::whole && bytes.size() <= policy().answer_bytes_max;
@@ -161,6 +166,15 @@ class ActionWork final : public store::Work {
   std::function<void()> undo_;
 };
 
+/// A request on its way to the store.
+struct Submitted {
+  std::shared_ptr<engine::Driver> driver;
+  std::shared_ptr<idempotency::Kernel> kernel;
+  std::shared_ptr<ActionWork> work;
+  Actions::Done done;
+  idempotency::AnswerCache::Ticket ticket = 0;
+};
+
 Response answer_of(ActionWork& work,
                    const std::variant<engine::TransactReply, engine::Refusal>& reply) {
   if (const auto* refusal = std::get_if<engine::Refusal>(&reply)) return refused(*refusal);
@@ -168,6 +182,28 @@ Response answer_of(ActionWork& work,
     return http::detail::answer_to(error);
   if (work.after_commit) work.after_commit();
   return std::move(work.answer);
+}
+
+void submit(Submitted submitted);
+
+void finish(Submitted& submitted,
+            const std::variant<engine::TransactReply, engine::Refusal>& result) {
+  const auto& [driver, kernel, work, done, ticket] = submitted;
+  const bool is_done = std::holds_alternative<engine::TransactReply>(result);
+  // Whoever was quicker has committed: this time their answer is found.
+  if (is_done && work->was_overtaken) return submit(std::move(submitted));
+  if (is_done && work->found) kernel->count(*work->found);
+  if (is_done && work->finished && work->key())
+    kernel->remember(work->key()->id, work->key()->fingerprint, *work->finished, ticket);
+  done(answer_of(*work, result));
+}
+
+void submit(Submitted submitted) {
+  const auto shared = std::make_shared<Submitted>(std::move(submitted));
+  const bool posted = shared->driver->post([shared](engine::Loop& loop, TimePoint now) {
+    loop.transact(shared->work, [shared](const auto& result) { finish(*shared, result); }, now);
+  });
+  if (!posted) shared->done(problem("STORE_UNAVAILABLE", "the engine has stopped"));
 }
 
 }  // namespace
@@ -215,19 +251,7 @@ void Actions::perform(const Asked& asked, Effect effect, Done done, Kept kept) {
   }
   const auto work =
       std::make_shared<ActionWork>(std::move(effect), std::move(key), kept, charge_, asked.alive);
-  const auto reply = [kernel = kernel_, work, done,
-                      ticket](const std::variant<engine::TransactReply, engine::Refusal>& result) {
-    const bool is_done = std::holds_alternative<engine::TransactReply>(result);
-    if (is_done && work->found) kernel->count(*work->found);
-    if (is_done && work->finished && work->key())
-      kernel->remember(work->key()->id, work->key()->fingerprint, *work->finished, ticket);
-    done(answer_of(*work, result));
-  };
-  const bool posted = driver_->post(
-      [work, reply](engine::Loop& loop, TimePoint now) { loop.transact(work, reply, now); });
-  if (!posted) {
-    done(problem("STORE_UNAVAILABLE", "the engine has stopped"));
-  }
+  submit({driver_, kernel_, work, std::move(done), ticket});
 }
 
 }  // namespace semel::serve

@@ -124,7 +124,8 @@ std::optional<std::uint64_t> expected_version(const http::Request& request) {
 Api::Api(Parts parts, http::detail::ServerCore& core)
     : parts_(std::move(parts)),
       core_(core),
-      quotas_(parts_.workspace),
+      keys_(parts_.keys),
+      quotas_(parts_.workspace, keys_.is_shared() ? Quotas::Store::shared : Quotas::Store::own),
       actions_(parts_.driver, parts_.kernel,
                [this](const std::string& workspace) {
                  return quotas_.take(workspace, base::monotonic_now());
@@ -141,6 +142,16 @@ Api::Api(Parts parts, http::detail::ServerCore& core)
   add_keys();
   add_kernel();
   add_operating();
+  if (keys_.is_shared()) {
+    key_look_.emplace([this] { return keys_.refresh(); });
+    core_.prepare([this](std::function<void(std::optional<http::Response>)> then) {
+      key_look_->ask([then = std::move(then)](bool could_look) {
+        // Never by what was true a while ago: a key may have been revoked since.
+        if (could_look) return then(std::nullopt);
+        then(http::problem("STORE_UNAVAILABLE", "the store is not available"));
+      });
+    });
+  }
   core_.guard([this](const http::Request& request) { return guard(request); });
   core_.limit(
       [this](const http::Call& call, std::string_view route) { return limit(call, route); });
@@ -227,7 +238,9 @@ void Api::within_limits(Unit& unit, const std::string& workspace, std::size_t by
   const auto refusal = quotas_.refuse_start(unit.store, workspace, base::monotonic_now());
   if (!start()) return;
   if (refusal) throw *refusal;
-  unit.undo = [this, counted = quotas_.started(workspace, bytes)] { quotas_.take_back(counted); };
+  unit.undo = [this, counted = quotas_.started(unit.store, workspace, bytes)] {
+    quotas_.take_back(counted);
+  };
 }
 
 /// Bytes are summed up in the background, a few rows in a transaction.

@@ -8,6 +8,7 @@
 #include "serve/action.hpp"
 #include "serve/keyring.hpp"
 #include "serve/quotas.hpp"
+#include "serve/shared_look.hpp"
 #include "serve/tails.hpp"
 #include "serve/waits.hpp"
 #include "serve/webhook_answers.hpp"
@@ -19,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,6 +35,7 @@ struct Parts {
   Limits limits;
   std::chrono::nanoseconds retention{};
   http::WorkspaceLimits workspace{};
+  std::shared_ptr<store::KeyReader> keys{};  ///< where other processes have the store open, too
 };
 
 class Api : public std::enable_shared_from_this<Api> {
@@ -100,6 +103,7 @@ class Api : public std::enable_shared_from_this<Api> {
   idempotency::Timers timers_;
   std::map<std::string, Needs, std::less<>> needs_;  ///< by the route's name
   std::set<std::string, std::less<>> acts_;  ///< routes of `actions_`, which charge themselves
+  std::optional<SharedLook> key_look_;       ///< where keys are shared; the last: it uses `keys_`
 };
 
 /// 422 with the name of a parameter that is not among `known`; one that ends in "*" stands for all that begin so.

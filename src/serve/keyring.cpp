@@ -77,6 +77,15 @@ void audit(store::UnitOfWork& unit, const Caller& caller, const std::string& act
       {nanoseconds(unit.now()), caller.workspace, caller.actor, action, subject});
 }
 
+/// Two who change keys at the same time do so one after the other: what the first has done, the second sees. Others learn by
+/// the number that there is something to read.
+void begin_change(store::UnitOfWork& unit) {
+  run(unit,
+      "INSERT INTO semel_counter AS c (name, next) VALUES ('api-keys', 1)"
+      " ON CONFLICT (name) DO UPDATE SET next = c.next + 1",
+      {});
+}
+
 ApiKey key_in(const sql::Row& row) {
   const auto text = [&](std::size_t i) { return std::get<std::string>(row.values[i]); };
   const auto time = [&](std::size_t i) -> std::optional<TimePoint> {
@@ -130,8 +139,29 @@ json::object view(const ApiKey& key) {
   return object;
 }
 
-void Keyring::load(store::UnitOfWork& unit) {
-  auto keys = keys_in(unit);
+void Keyring::load(store::UnitOfWork& unit) { take_over(keys_in(unit)); }
+
+bool Keyring::refresh() {
+  auto read = others_->changed_since(version_);
+  if (!read) return false;
+  if (!*read) return true;
+  std::vector<ApiKey> keys;
+  for (store::ApiKeyRow& row : (*read)->rows) {
+    keys.push_back({.id = std::move(row.id),
+                    .workspace = std::move(row.workspace),
+                    .name = std::move(row.name),
+                    .scopes = scopes_of(row.scopes),
+                    .digest = std::move(row.digest),
+                    .created_at = row.created_at,
+                    .expires_at = row.expires_at,
+                    .is_revoked = row.is_revoked});
+  }
+  take_over(std::move(keys));
+  version_ = (*read)->version;
+  return true;
+}
+
+void Keyring::take_over(std::vector<ApiKey> keys) {
   const std::unique_lock lock(mutex_);
   keys_ = std::move(keys);
   by_digest_half_.clear();
@@ -172,6 +202,7 @@ std::vector<ApiKey> Keyring::list(std::string_view workspace) const {
 }
 
 http::Response Keyring::create(Unit& unit, const Caller& caller, const KeyWish& wish) {
+  begin_change(unit.store);
   const std::vector<ApiKey> there = keys_in(unit.store);
   if (there.empty() && (!wish.scopes.admin || wish.workspace != home)) {
     throw http::ProblemError(422, "VALIDATION_ERROR",
@@ -198,17 +229,20 @@ http::Response Keyring::create(Unit& unit, const Caller& caller, const KeyWish& 
       {key.id, key.workspace, key.name, words_of(key.scopes), bytes_of(key.digest),
        nanoseconds(now), key.expires_at ? sql::Value(nanoseconds(*key.expires_at)) : sql::Value{}});
   audit(unit.store, caller, "api-key.create", key.id);
-  unit.after_commit = [this, key] {
-    const std::unique_lock lock(mutex_);
-    by_digest_half_.emplace(key.digest.substr(0, digest_bytes / 2), keys_.size());
-    keys_.push_back(key);
-  };
+  if (!is_shared()) {
+    unit.after_commit = [this, key] {
+      const std::unique_lock lock(mutex_);
+      by_digest_half_.emplace(key.digest.substr(0, digest_bytes / 2), keys_.size());
+      keys_.push_back(key);
+    };
+  }
   json::object body = view(key);
   body["key"] = secret;
   return json_answer(201, body);
 }
 
 http::Response Keyring::revoke(Unit& unit, const Caller& caller, const std::string& id) {
+  begin_change(unit.store);
   const std::vector<ApiKey> there = keys_in(unit.store);
   const TimePoint now = unit.store.now();
   const auto key = std::ranges::find(there, id, &ApiKey::id);
@@ -224,11 +258,13 @@ http::Response Keyring::revoke(Unit& unit, const Caller& caller, const std::stri
   }
   run(unit.store, "UPDATE semel_api_key SET revoked_at = ?2 WHERE id = ?1", {id, nanoseconds(now)});
   audit(unit.store, caller, "api-key.revoke", id);
-  unit.after_commit = [this, id] {
-    const std::unique_lock lock(mutex_);
-    const auto revoked = std::ranges::find(keys_, id, &ApiKey::id);
-    if (revoked != keys_.end()) revoked->is_revoked = true;
-  };
+  if (!is_shared()) {
+    unit.after_commit = [this, id] {
+      const std::unique_lock lock(mutex_);
+      const auto revoked = std::ranges::find(keys_, id, &ApiKey::id);
+      if (revoked != keys_.end()) revoked->is_revoked = true;
+    };
+  }
   return {204, {}, ""};
 }
 

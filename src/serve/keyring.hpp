@@ -1,9 +1,14 @@
 // API keys: who may ask, and for which workspace. All of them are in memory, as they are in the store: looking one up does
 // not block, and a revoked one is refused from the commit on that revoked it.
+//
+// Where only this process has the store, that commit changes what is in memory. Where others have it, too, each change of
+// the keys raises a number in the store, and `refresh` reads them anew where it was raised: who asks is looked up once it
+// has been called, after the request came.
 #pragma once
 
 #include "base/random.hpp"
 #include "serve/action.hpp"
+#include "store/key_reader.hpp"
 
 #include <semel/http.hpp>
 
@@ -61,8 +66,21 @@ struct KeyWish {
 
 class Keyring {
  public:
+  /// `others`: where other processes change keys, too.
+  explicit Keyring(std::shared_ptr<store::KeyReader> others = nullptr)
+      : others_(std::move(others)) {}
+
+  Keyring(const Keyring&) = delete;
+  Keyring& operator=(const Keyring&) = delete;
+
   /// Reads what the store has.
   void load(store::UnitOfWork& unit);
+
+  /// What is in memory may be old: `refresh` comes before every look.
+  bool is_shared() const { return others_ != nullptr; }
+
+  /// Of a shared one: as the store is now. Blocks; one thread at a time. False: the store cannot be read.
+  bool refresh();
 
   /// No key was ever made: every caller is admin of "default".
   bool is_open() const;
@@ -79,6 +97,10 @@ class Keyring {
   http::Response revoke(Unit& unit, const Caller& caller, const std::string& id);
 
  private:
+  void take_over(std::vector<ApiKey> keys);
+
+  const std::shared_ptr<store::KeyReader> others_;
+  std::optional<std::int64_t> version_;  ///< of what `refresh` has read
   mutable std::shared_mutex mutex_;
   std::vector<ApiKey> keys_;                           ///< in the order they were made
   std::map<std::string, std::size_t> by_digest_half_;  ///< the first half of a digest

@@ -123,8 +123,9 @@ void Api::add_operating() {
   };
   open("/healthz", "health", [] { return json_answer(200, {{"status", "ok"}}); });
   open("/readyz", "readiness", [this] {
-    // Looks for a run that is not there: that the store can be read is what matters.
-    if (!parts_.driver->reader()->find("default", "-"))
+    // Looks for a run that is not there: that the store can be read is what matters. Where it can be and the engine has lost
+    // it all the same (its lease, or a database that only reads) others are the ones to ask.
+    if (parts_.driver->is_store_lost() || !parts_.driver->reader()->find("default", "-"))
       return http::problem("STORE_UNAVAILABLE", "the store is not available");
     return json_answer(200, {{"status", "ready"}});
   });

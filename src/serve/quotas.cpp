@@ -30,6 +30,9 @@ std::int64_t whole_seconds(nanoseconds time) {
   return std::max<std::int64_t>(1, (time + second - nanoseconds{1}) / second);
 }
 
+/// The row in which processes that share the store count a workspace's runs.
+std::string counter_of(const std::string& workspace) { return "active-runs:" + workspace; }
+
 http::ProblemError too_much(const std::string& limit, const std::string& detail,
                             std::int64_t after) {
   return {429, "RATE_LIMITED", detail,
@@ -79,23 +82,48 @@ std::optional<http::ProblemError> Quotas::refuse_start(store::UnitOfWork& unit,
   }
   if (limits_.active_runs_max == 0) return std::nullopt;
   Usage& usage = usage_[workspace];
-  if (now >= usage.count_at) {
-    const auto began = base::monotonic_now();
+  // Held until this is committed or done over: what others have started is in it, and they wait to see what we do.
+  if (is_shared_) {
     unit.run_own(
-        "SELECT count(*) FROM semel_run WHERE status < 3 AND workspace ="
-        " (SELECT workspace FROM semel_workspace WHERE name = ?1)",
-        std::vector<sql::Value>{workspace},
-        [&](const sql::Row& row) { usage.runs = static_cast<std::uint64_t>(integer_in(row, 0)); });
-    ++usage.counts;
-    usage.count_at =
-        now + std::max<nanoseconds>(count_every, spare * (base::monotonic_now() - began));
+        "INSERT INTO semel_counter AS c (name, next) VALUES (?1, -1)"
+        " ON CONFLICT (name) DO UPDATE SET next = c.next RETURNING next",
+        std::vector<sql::Value>{counter_of(workspace)}, [&](const sql::Row& row) {
+          const std::int64_t runs = integer_in(row, 0);
+          if (runs < 0) usage.count_at = nanoseconds{0};  // nobody has counted them, ever
+          usage.runs = static_cast<std::uint64_t>(std::max<std::int64_t>(0, runs));
+        });
   }
+  if (now >= usage.count_at) count_runs(unit, workspace, usage, now);
   if (usage.runs < limits_.active_runs_max) return std::nullopt;
   return too_much("activeRuns", "the workspace has as many unfinished runs as it may", 1);
 }
 
-Quotas::Counted Quotas::started(const std::string& workspace, std::size_t bytes) {
+void Quotas::count_runs(store::UnitOfWork& unit, const std::string& workspace, Usage& usage,
+                        nanoseconds now) {
+  const auto began = base::monotonic_now();
+  unit.run_own(
+      "SELECT count(*) FROM semel_run WHERE status < 3 AND workspace ="
+      " (SELECT workspace FROM semel_workspace WHERE name = ?1)",
+      std::vector<sql::Value>{workspace},
+      [&](const sql::Row& row) { usage.runs = static_cast<std::uint64_t>(integer_in(row, 0)); });
+  if (is_shared_) {
+    unit.run_own(
+        "UPDATE semel_counter SET next = ?2 WHERE name = ?1",
+        std::vector<sql::Value>{counter_of(workspace), static_cast<std::int64_t>(usage.runs)},
+        [](const sql::Row&) {});
+  }
+  ++usage.counts;
+  usage.count_at =
+      now + std::max<nanoseconds>(count_every, spare * (base::monotonic_now() - began));
+}
+
+Quotas::Counted Quotas::started(store::UnitOfWork& unit, const std::string& workspace,
+                                std::size_t bytes) {
   Usage& usage = usage_[workspace];
+  if (is_shared_ && limits_.active_runs_max != 0) {
+    unit.run_own("UPDATE semel_counter SET next = next + 1 WHERE name = ?1",
+                 std::vector<sql::Value>{counter_of(workspace)}, [](const sql::Row&) {});
+  }
   ++usage.runs;
   usage.bytes += bytes;
   usage.measuring += bytes;

@@ -7,6 +7,9 @@
 // there, and in between, each run that was started is added: so starts over HTTP never go beyond the limit. What a count
 // costs bounds how often there is one: runs that have ended are noticed that much later. Bytes are summed up a few
 // rows at a time, over and over; what starts bring meanwhile is added.
+//
+// Where several processes share the store, what was counted and added is a row of it, which a start holds until it is
+// committed: so all of them together do not go beyond the limit. The rate and the bytes are each process's own.
 #pragma once
 
 #include "engine/driver.hpp"
@@ -28,7 +31,10 @@ namespace semel::serve {
 
 class Quotas {
  public:
-  explicit Quotas(const http::WorkspaceLimits& limits) : limits_(limits) {}
+  enum class Store : std::uint8_t { own, shared };
+
+  explicit Quotas(const http::WorkspaceLimits& limits, Store store = Store::own)
+      : limits_(limits), is_shared_(store == Store::shared) {}
 
   Quotas(const Quotas&) = delete;
   Quotas& operator=(const Quotas&) = delete;
@@ -51,7 +57,7 @@ class Quotas {
   };
 
   /// A run is started, with that much to store.
-  Counted started(const std::string& workspace, std::size_t bytes);
+  Counted started(store::UnitOfWork& unit, const std::string& workspace, std::size_t bytes);
 
   /// It was not, because its transaction is done over.
   void take_back(const Counted& counted);
@@ -77,9 +83,12 @@ class Quotas {
   };
 
   Bucket& bucket(const std::string& workspace);
+  void count_runs(store::UnitOfWork& unit, const std::string& workspace, Usage& usage,
+                  std::chrono::nanoseconds now);
   void end_measuring();
 
   const http::WorkspaceLimits limits_;
+  const bool is_shared_;
   std::shared_mutex mutex_;
   std::map<std::string, std::unique_ptr<Bucket>, std::less<>> buckets_;
 

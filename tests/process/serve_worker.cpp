@@ -1,19 +1,22 @@
 // The served engine that is killed.
 //
-//   serve_worker DIRECTORY PORT     serves until it is killed
+//   serve_worker DIRECTORY PORT [STORE NODE]     serves until it is killed, or asked to stop
+//
+// Without a store: a file in the directory.
 //
 // Each charge is written down in the ledger, with the id of its step.
 #include "tests/process/process.hpp"
 
 #include <semel/semel.hpp>
 
-#include <condition_variable>
+#include <csignal>
 #include <cstdio>
-#include <memory>
-#include <mutex>
+#include <string>
 
 namespace semel::process {
 namespace {
+
+using namespace std::chrono_literals;
 
 struct Approval {
   bool granted = false;
@@ -33,28 +36,45 @@ Workflow<std::string> process_order(std::string order) {
   co_return "charged";
 }
 
-void serve(const std::filesystem::path& directory, std::uint16_t port) {
-  Ledger ledger(directory / "ledger");
+struct Place {
+  std::filesystem::path directory;
+  std::uint16_t port = 0;
+  std::string store;
+  std::string node;
+};
+
+void serve(const Place& place) {
+  // Before there are other threads: they are not to get it.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  Ledger ledger(place.directory / "ledger");
   the_ledger = &ledger;
   // Nobody is to be blamed for these crashes.
-  Engine engine{"sqlite:" + (directory / "shop.db").string(), {.crashes_max = 1'000'000}};
+  Engine engine{place.store, {.crashes_max = 1'000'000, .node = place.node, .lease = 2s}};
   engine.add("process-order", process_order, {.token_payload = type<Approval>()});
   engine.start_workers();
-  const auto server = http::serve(engine, {.port = port});
+  const auto server = http::serve(engine, {.port = place.port});
   say_ready();
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable never;
-  never.wait(lock, [] { return false; });
+  int signal = 0;
+  sigwait(&stop, &signal);
+  server->stop();
+  engine.stop();
 }
 
 }  // namespace
 }  // namespace semel::process
 
 int main(int count, char** arguments) {
-  if (count != 3) return 2;
+  if (count != 3 && count != 5) return 2;
   try {
-    semel::process::serve(arguments[1], static_cast<std::uint16_t>(std::stoi(arguments[2])));
+    const std::string directory = arguments[1];
+    semel::process::serve({.directory = directory,
+                           .port = static_cast<std::uint16_t>(std::stoi(arguments[2])),
+                           .store = count == 5 ? arguments[3] : "sqlite:" + directory + "/shop.db",
+                           .node = count == 5 ? arguments[4] : ""});
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "serve_worker: %s\n", error.what());
   }

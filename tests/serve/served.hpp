@@ -125,8 +125,8 @@ struct Wanted {
 class Served {
  public:
   explicit Served(const std::string& url = testing::fresh_store(),
-                  const http::WorkspaceLimits& limits = {})
-      : engine(url) {
+                  const http::WorkspaceLimits& limits = {}, const EngineOptions& options = {})
+      : engine(url, options) {
     engine.add("approve", approve, {.token_payload = semel::type<Approval>()});
     engine.add("add", add);
     engine.add("nap", nap);

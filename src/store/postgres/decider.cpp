@@ -57,7 +57,11 @@ Answer Decider::answer(Held& held, const Command& command) {
         if constexpr (requires { store::answer(held.tables, each); }) {
           return store::answer(held.tables, each);
         } else if constexpr (std::is_same_v<Each, Transact>) {
-          HeldUnits units{held, [&](const Command& inner) { return answer(held, inner); }};
+          HeldUnits units{held, [&](const Command& inner) {
+                            Answer made = answer(held, inner);
+                            hint_later_start(held, inner, made);
+                            return made;
+                          }};
           return transact(units, each);
         } else {
           throw sql::SqlError("SQL_ERROR", "not a command for a transaction of the program's");
@@ -113,7 +117,8 @@ std::unique_ptr<Held> Decider::decide(Segment& segment, const Around& around,
   throw Failed{"", {base::Errc::refused, "a batch that needs ever more rows"}};
 }
 
-Answer Decider::decide_and_write(const Command& command) {
+Answer Decider::decide_and_write(const Command& command,
+                                 const std::function<void(const Held&)>& wrote) {
   if (looks_at_all(command) || std::holds_alternative<Transact>(command))
     throw sql::SqlError("SQL_ERROR", "not a command for a transaction of the program's");
   Segment one{.commands = {&command, 1}, .wants = {}};
@@ -123,6 +128,7 @@ Answer Decider::decide_and_write(const Command& command) {
   Pipeline writing{connection_};
   add_writing(writing, *held);
   writing.run();
+  if (wrote) wrote(*held);
   return std::move(answers.front());
 }
 

@@ -53,8 +53,9 @@ class Decider {
   std::unique_ptr<Held> decide(Segment& segment, const Around& around,
                                std::vector<Answer>& answers);
 
-  /// A command inside a transaction that has begun.
-  Answer decide_and_write(const Command& command);
+  /// A command inside a transaction that has begun. `wrote` is told of what was written.
+  Answer decide_and_write(const Command& command,
+                          const std::function<void(const Held&)>& wrote = {});
 
   /// Makes those of `made` that are not there; then all of `asked` that are there are known.
   void make_workspaces(const std::set<std::string>& made, const std::set<std::string>& asked);

@@ -56,4 +56,11 @@ void leave_hints(Held& held, const Command& command, Answer& answer) {
   }
 }
 
+void hint_later_start(Held& held, const Command& command, const Answer& answer) {
+  const auto* start = std::get_if<StartRun>(&command);
+  if (held.known.owned.is_all || start == nullptr || !start->run.start_at) return;
+  if (std::holds_alternative<RunStarted>(answer))
+    Hinting{held}.hint(start->run.key, HintKind::is_new);
+}
+
 }  // namespace semel::store::postgres

@@ -148,7 +148,10 @@ struct PostgresStore::Impl {
     std::vector<Answer> none;
     postgres::SqlUnits units{
         user,
-        {.execute = [&](const Command& each) { return decider.decide_and_write(each); },
+        {.execute =
+             [&](const Command& each) {
+               return decider.decide_and_write(each, [&](const Held& held) { note_hints(&held); });
+             },
          .load = [&] { return decider.decide(own, {}, none); },
          .new_run_key = [&] { return postgres::reserve_keys(connection, {1}).first_key; }}};
     Answer answer = transact(units, command);
