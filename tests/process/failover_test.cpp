@@ -209,8 +209,10 @@ TEST_CASE(
   for (int failover = 1; failover <= failovers; ++failover) {
     CAPTURE(failover);
     pause(std::chrono::microseconds{chance() % 2'000'000});
-    const std::string lost = cluster.primary();
-    REQUIRE(!lost.empty());
+    std::string lost;
+    // On a busy machine Patroni may just be changing its mind by itself.
+    REQUIRE_MESSAGE(comes_true([&] { return !(lost = cluster.primary()).empty(); }, patience),
+                    cluster.status());
     const std::size_t acks = workers.acks_in_all();
 
     // Otherwise what was committed there is nearly always elsewhere, too, whether somebody waited for that or not.
@@ -234,9 +236,8 @@ TEST_CASE(
     REQUIRE_MESSAGE(comes_true([&] { return cluster.is_whole(); }, patience), cluster.status());
     workers.check_alive();
     MESSAGE(fmt::format(
-        "{}: {} after {}{}; {:.1f} s without a primary, every client was served again after {:.1f} "
-        "s,"
-        " any node may be lost again after {:.1f} s; {} acknowledged so far ({} before)",
+        "{}: {} after {}{}; {:.1f} s without a primary, every client was served again after "
+        "{:.1f} s, any node may be lost again after {:.1f} s; {} acknowledged so far ({} before)",
         failover, promoted, lost, is_cut ? ", cut off before" : "", without_primary, without_work,
         seconds_since(killed), workers.acks_in_all(), acks));
   }
