@@ -74,11 +74,11 @@ class PostgresCluster {
   bool is_whole() const { return ask("is-whole").has_value(); }
 
   /// From now on it commits what no other node gets.
-  void cut(const std::string& node) const { REQUIRE(ask("cut", node)); }
+  void cut(const std::string& node) const { do_to(node, "cut"); }
 
-  void kill(const std::string& node) const { REQUIRE(ask("kill", node)); }
+  void kill(const std::string& node) const { do_to(node, "kill"); }
 
-  void boot(const std::string& node) const { REQUIRE(ask("boot", node)); }
+  void boot(const std::string& node) const { do_to(node, "boot"); }
 
   std::string status() const { return ask("status").value_or("unknown"); }
 
@@ -102,6 +102,10 @@ class PostgresCluster {
     Child asking(command, said);
     if (asking.ends_within(60s) != 0) return std::nullopt;
     return text_of(said);
+  }
+
+  void do_to(const std::string& node, const std::string& verb) const {
+    REQUIRE_MESSAGE(ask(verb, node), verb, " ", node, ": ", text_of(parent_ / "said"));
   }
 
   std::filesystem::path parent_;
