@@ -164,6 +164,7 @@ TEST_CASE("a command that is not understood ends with 2 and says what is wrong")
       {{"runs", "list", "--store", "shop.db"}, "sqlite:FILE"},
       {{"runs", "list", "--store", shop.url(), "--status", "sleepy"}, "waiting"},
       {{"runs", "list", "--store", shop.url(), "--limit", "many"}, "--limit"},
+      {{"serve", "--store", "memory:", "--lease", "soon"}, "--lease soon"},
       {{"bench", "--only", "luck"}, "latency"},
       {{"bench", "--dir", "/nowhere"}, "/nowhere"}};
   for (const auto& [arguments, reason] : cases) {
