@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "engine/driver.hpp"
+#include "engine/round.hpp"
 #include "engine/thread_pool.hpp"
 
 #include <atomic>
@@ -50,15 +51,9 @@ class ThreadedDriver final : public Driver, Host {
 
   void run();
 
-  /// A command past the loop.
-  struct Aside {
-    store::Command command;
-    Reply reply;
-  };
-
   void run_committer();
-  base::Result<std::vector<store::Answer>> execute_all(std::vector<store::Command>& commands,
-                                                       std::vector<Aside>& asides);
+  base::Result<std::vector<store::Answer>> execute_all(Round& round);
+  std::vector<Aside> more_asides(std::chrono::nanoseconds until);
   void feed_inputs();
   void feed_all(std::vector<Input> inputs);
   bool wait_on_loop(Waiting& waiting, const Patience& patience);
@@ -106,6 +101,10 @@ class ThreadedDriver final : public Driver, Host {
   bool stop_loop_ = false;
   bool stopped_loop_ = false;
   bool stop_committer_ = false;
+
+  // The committer's thread alone:
+  /// Reservations whose owners began and whose transactions failed: they come before all else.
+  std::vector<store::Command> owed_;
 
   // The loop's thread alone:
   bool committing_ = false;

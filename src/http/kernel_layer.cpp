@@ -142,6 +142,9 @@ class KernelLayer final : public IdempotencyLayer {
     ask.lease = base::bounded(wanted.lease);
     ask.ttl = base::bounded(wanted.ttl);
     ask.on_abandoned = policy_->on_abandoned;
+    // Handlers end with this process. Where others share the store, they do not end with it.
+    ask.begins_early =
+        policy_->on_abandoned == store::OnAbandoned::run && !store_.kernel().options().is_shared;
     const auto exchange =
         std::make_shared<Exchange>(store_.kernel(), policy_, std::move(run), std::move(done));
     exchange->begin(std::move(ask), patience_of(*policy_, keyed.request));
