@@ -23,8 +23,8 @@ struct Aside {
 
 class Round final : public store::GrowingBatch {
  public:
-  /// Commands that have come, or come until the time is over; none: it is time to commit.
-  using More = std::function<std::vector<Aside>(std::chrono::nanoseconds until)>;
+  /// Commands that have come. Waits for so many of them until the time is over; none: it is time to commit.
+  using More = std::function<std::vector<Aside>(std::size_t count, std::chrono::nanoseconds until)>;
 
   /// `own`: the loop's commands, which are there again behind the round.
   Round(std::vector<store::Command>& own, std::vector<Aside> asides,
@@ -57,8 +57,7 @@ class Round final : public store::GrowingBatch {
   };
 
   void add(std::vector<Aside> asides);
-
-  bool is_waited_for() const { return own_count_ > 0 || told_ < asides_.size(); }
+  void tell_early();
 
   std::vector<store::Command>& own_;
   const std::size_t own_count_;
@@ -71,9 +70,12 @@ class Round final : public store::GrowingBatch {
   bool has_begun_ = false;
   std::vector<Asked> asides_;
   std::size_t executed_ = 0;  ///< of the asides
-  std::size_t told_ = 0;      ///< early
-  std::vector<store::Reserve> begun_;
-  std::chrono::nanoseconds open_until_{0};
+
+  std::vector<store::Reserve> begun_;  ///< by those who may begin early
+  std::vector<std::size_t> to_tell_;   ///< of the asides: they may begin, and are to hear so
+  std::size_t at_work_ = 0;            ///< began in this round, and nothing has come of it
+  std::chrono::nanoseconds due_{0};    ///< when it is committed at the latest; 0: nobody waits
+  bool is_waited_for_ = false;
   std::chrono::nanoseconds waited_{0};
 };
 

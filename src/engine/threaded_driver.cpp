@@ -73,14 +73,14 @@ bool ThreadedDriver::post(Input input) {
 }
 
 bool ThreadedDriver::execute(store::Command command, Reply reply) {
-  bool was_empty = false;
+  bool is_wanted = false;
   {
     const std::lock_guard lock(mutex_);
     if (stop_committer_) return false;
-    was_empty = asides_.empty();
     asides_.push_back({std::move(command), std::move(reply)});
+    is_wanted = asides_.size() == asides_wanted_;
   }
-  if (was_empty) wake_committer_.notify_one();
+  if (is_wanted) wake_committer_.notify_one();
   return true;
 }
 
@@ -321,11 +321,17 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& roun
 }
 
 /// None where somebody waits who has to be in the next transaction.
-std::vector<Aside> ThreadedDriver::more_asides(std::chrono::nanoseconds until) {
+std::vector<Aside> ThreadedDriver::more_asides(std::size_t count, std::chrono::nanoseconds until) {
   std::unique_lock lock(mutex_);
-  const auto is_due = [this] { return !asides_.empty() || to_commit_ || stop_committer_; };
+  const auto is_due = [this, count] {
+    return asides_.size() >= count || to_commit_ || stop_committer_;
+  };
   const auto left = until - base::monotonic_now();
-  if (!is_due() && left > std::chrono::nanoseconds{0}) wake_committer_.wait_for(lock, left, is_due);
+  if (!is_due() && left > std::chrono::nanoseconds{0}) {
+    asides_wanted_ = count;
+    wake_committer_.wait_for(lock, left, is_due);
+    asides_wanted_ = 1;
+  }
   if (to_commit_) return {};
   return std::exchange(asides_, {});
 }
@@ -347,7 +353,9 @@ void ThreadedDriver::run_committer() {
     if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
     std::vector<store::Command> none;
     Round round{batch ? batch->commands : none, std::move(asides), [this] { return now(); },
-                [this](std::chrono::nanoseconds until) { return more_asides(until); }};
+                [this](std::size_t count, std::chrono::nanoseconds until) {
+                  return more_asides(count, until);
+                }};
     const auto began = base::monotonic_now() - base::thread_cpu_time();
     auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(round);
     const auto ended = base::monotonic_now() - base::thread_cpu_time() - round.waited();

@@ -53,7 +53,7 @@ class ThreadedDriver final : public Driver, Host {
 
   void run_committer();
   base::Result<std::vector<store::Answer>> execute_all(Round& round);
-  std::vector<Aside> more_asides(std::chrono::nanoseconds until);
+  std::vector<Aside> more_asides(std::size_t count, std::chrono::nanoseconds until);
   void feed_inputs();
   void feed_all(std::vector<Input> inputs);
   bool wait_on_loop(Waiting& waiting, const Patience& patience);
@@ -93,8 +93,9 @@ class ThreadedDriver final : public Driver, Host {
   std::chrono::nanoseconds to_commit_since_{0};  ///< when it got its first command
   std::optional<ExecutedBatch> executed_;
   std::vector<Aside> asides_;
-  bool is_executing_ = false;  ///< the committer is at the store
-  bool is_reopening_ = false;  ///< the loop is, and the committer keeps away from it
+  std::size_t asides_wanted_ = 1;  ///< so many wake the committer
+  bool is_executing_ = false;      ///< the committer is at the store
+  bool is_reopening_ = false;      ///< the loop is, and the committer keeps away from it
   std::optional<base::Fault>
       lost_;  ///< why nothing is executed any more until the store is open again
   std::chrono::nanoseconds waited_for_disk_{0};  ///< by the committer, the last time
