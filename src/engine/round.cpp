@@ -82,6 +82,12 @@ void Round::executed(const store::Answer& answer) {
 void Round::tell_early() {
   for (const std::size_t index : std::exchange(to_tell_, {}))
     std::exchange(asides_[index].reply, nullptr)(asides_[index].answer);
+  told_ = begun_.size();
+}
+
+std::vector<store::Reserve> Round::take_begun() {
+  begun_.resize(told_);
+  return std::move(begun_);
 }
 
 void Round::finish(base::Result<std::vector<store::Answer>>& answers) {

@@ -48,7 +48,7 @@ class Round final : public store::GrowingBatch {
   void reply();
 
   /// Reservations whose owners were told early. Where the transaction failed, the store owes them.
-  std::vector<store::Reserve> take_begun() { return std::move(begun_); }
+  std::vector<store::Reserve> take_begun();
 
  private:
   struct Asked {
@@ -73,6 +73,7 @@ class Round final : public store::GrowingBatch {
 
   std::vector<store::Reserve> begun_;  ///< by those who may begin early
   std::vector<std::size_t> to_tell_;   ///< of the asides: they may begin, and are to hear so
+  std::size_t told_ = 0;               ///< of those who may begin
   std::size_t at_work_ = 0;            ///< began in this round, and nothing has come of it
   std::chrono::nanoseconds due_{0};    ///< when it is committed at the latest; 0: nobody waits
   bool is_waited_for_ = false;

@@ -310,7 +310,10 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& roun
   const auto began = base::monotonic_now();
   if (!owed_.empty()) {
     const auto put_back = store_.store->execute(owed_);
-    if (!put_back) return put_back.error();
+    if (!put_back) {
+      ++own_meter().store_errors;
+      return put_back.error();
+    }
     owed_.clear();
   }
   auto answers = store_.store->execute_growing(round);

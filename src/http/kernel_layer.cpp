@@ -139,6 +139,9 @@ class KernelLayer final : public IdempotencyLayer {
               .scope = scope_of(keyed),
               .key = **std::move(key)};
     ask.fingerprint = fingerprint_of(*policy_, keyed);
+    // A hot replay needs nothing of what follows.
+    if (auto finished = store_.kernel().remembered(ask.id, ask.fingerprint))
+      return done(answer_to(*policy_, Found{*std::move(finished)}));
     ask.lease = base::bounded(wanted.lease);
     ask.ttl = base::bounded(wanted.ttl);
     ask.on_abandoned = policy_->on_abandoned;
