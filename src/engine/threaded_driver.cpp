@@ -1,10 +1,9 @@
 #include "engine/threaded_driver.hpp"
 
-#include "idempotency/port.hpp"
-
 #include <pthread.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace semel::engine {
 
@@ -75,14 +74,14 @@ bool ThreadedDriver::post(Input input) {
 }
 
 bool ThreadedDriver::execute(store::Command command, Reply reply) {
-  bool was_empty = false;
+  bool is_wanted = false;
   {
     const std::lock_guard lock(mutex_);
     if (stop_committer_) return false;
-    was_empty = asides_.empty();
     asides_.push_back({std::move(command), std::move(reply)});
+    is_wanted = asides_.size() == asides_wanted_;
   }
-  if (was_empty) wake_committer_.notify_one();
+  if (is_wanted) wake_committer_.notify_one();
   return true;
 }
 
@@ -311,23 +310,39 @@ void ThreadedDriver::hand_over_batch() {
   wake_committer_.notify_one();
 }
 
-/// The loop's batch, and what came past it.
-base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
-    std::vector<store::Command>& commands, std::vector<Aside>& asides) {
+/// Nobody gets a key before those have it back who were told that it is theirs.
+base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& round) {
   if (!store_.store) return base::Fault{base::Errc::unavailable, "the store is closed"};
-  const auto own = static_cast<std::ptrdiff_t>(commands.size());
-  const TimePoint at = now();
-  for (Aside& aside : asides) {
-    idempotency::set_now(aside.command, at);
-    commands.push_back(std::move(aside.command));
-  }
-  own_meter().commands.add(commands.size());
   const auto began = base::monotonic_now();
-  auto answers = store_.store->execute(commands);
-  own_meter().commit_time.add(base::monotonic_now() - began);
+  if (!owed_.empty()) {
+    const auto put_back = store_.store->execute(owed_);
+    if (!put_back) {
+      ++own_meter().store_errors;
+      return put_back.error();
+    }
+    owed_.clear();
+  }
+  auto answers = store_.store->execute_growing(round);
+  own_meter().commit_time.add(base::monotonic_now() - began - round.waited());
+  own_meter().commands.add(round.size());
   if (!answers) ++own_meter().store_errors;
-  commands.erase(commands.begin() + own, commands.end());
   return answers;
+}
+
+/// None where somebody waits who has to be in the next transaction.
+std::vector<Aside> ThreadedDriver::more_asides(std::size_t count, std::chrono::nanoseconds until) {
+  std::unique_lock lock(mutex_);
+  const auto is_due = [this, count] {
+    return asides_.size() >= count || to_commit_ || stop_committer_;
+  };
+  const auto left = until - base::monotonic_now();
+  if (!is_due() && left > std::chrono::nanoseconds{0}) {
+    asides_wanted_ = count;
+    wake_committer_.wait_for(lock, left, is_due);
+    asides_wanted_ = 1;
+  }
+  if (to_commit_) return {};
+  return std::exchange(asides_, {});
 }
 
 void ThreadedDriver::run_committer() {
@@ -346,20 +361,15 @@ void ThreadedDriver::run_committer() {
     lock.unlock();
     if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
     std::vector<store::Command> none;
+    Round round{batch ? batch->commands : none, std::move(asides), [this] { return now(); },
+                [this](std::size_t count, std::chrono::nanoseconds until) {
+                  return more_asides(count, until);
+                }};
     const auto began = base::monotonic_now() - base::thread_cpu_time();
-    auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost)
-                        : execute_all(batch ? batch->commands : none, asides);
-    const auto ended = base::monotonic_now() - base::thread_cpu_time();
-    std::vector<base::Result<store::Answer>> replies;
-    replies.reserve(asides.size());
-    for (std::size_t i = 0; i < asides.size(); ++i) {
-      if (answers) {
-        replies.emplace_back(std::move((*answers)[answers->size() - asides.size() + i]));
-      } else {
-        replies.emplace_back(answers.error());
-      }
-    }
-    if (answers) answers->resize(answers->size() - asides.size());
+    auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(round);
+    const auto ended = base::monotonic_now() - base::thread_cpu_time() - round.waited();
+    round.finish(answers);
+    if (!answers) std::ranges::move(round.take_begun(), std::back_inserter(owed_));
     lock.lock();
     is_executing_ = false;
     if (!answers) lost_ = answers.error();
@@ -370,8 +380,7 @@ void ThreadedDriver::run_committer() {
     if (batch || lost_) wake_loop_.notify_one();
     left_store_.notify_one();
     lock.unlock();
-    for (std::size_t i = 0; i < asides.size(); ++i) asides[i].reply(std::move(replies[i]));
-    asides.clear();  // what replies held may go on as it goes
+    round.reply();
     lock.lock();
   }
 }

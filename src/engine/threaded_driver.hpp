@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "engine/driver.hpp"
+#include "engine/round.hpp"
 #include "engine/thread_pool.hpp"
 
 #include <atomic>
@@ -52,15 +53,9 @@ class ThreadedDriver final : public Driver, Host {
 
   void run();
 
-  /// A command past the loop.
-  struct Aside {
-    store::Command command;
-    Reply reply;
-  };
-
   void run_committer();
-  base::Result<std::vector<store::Answer>> execute_all(std::vector<store::Command>& commands,
-                                                       std::vector<Aside>& asides);
+  base::Result<std::vector<store::Answer>> execute_all(Round& round);
+  std::vector<Aside> more_asides(std::size_t count, std::chrono::nanoseconds until);
   void feed_inputs();
   void feed_all(std::vector<Input> inputs);
   bool wait_on_loop(Waiting& waiting, const Patience& patience);
@@ -101,14 +96,19 @@ class ThreadedDriver final : public Driver, Host {
   std::chrono::nanoseconds to_commit_since_{0};  ///< when it got its first command
   std::optional<ExecutedBatch> executed_;
   std::vector<Aside> asides_;
-  bool is_executing_ = false;  ///< the committer is at the store
-  bool is_reopening_ = false;  ///< the loop is, and the committer keeps away from it
+  std::size_t asides_wanted_ = 1;  ///< so many wake the committer
+  bool is_executing_ = false;      ///< the committer is at the store
+  bool is_reopening_ = false;      ///< the loop is, and the committer keeps away from it
   std::optional<base::Fault>
       lost_;  ///< why nothing is executed any more until the store is open again
   std::chrono::nanoseconds waited_for_disk_{0};  ///< by the committer, the last time
   bool stop_loop_ = false;
   bool stopped_loop_ = false;
   bool stop_committer_ = false;
+
+  // The committer's thread alone:
+  /// Reservations whose owners began and whose transactions failed: they come before all else.
+  std::vector<store::Command> owed_;
 
   // The loop's thread alone:
   bool committing_ = false;

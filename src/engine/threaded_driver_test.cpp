@@ -24,6 +24,7 @@ struct Disk {
   std::atomic<bool> is_held = false;     ///< commits wait
   std::atomic<int> commits_waiting = 0;  ///< because of that
   std::atomic<std::size_t> largest = 0;  ///< batch so far
+  std::atomic<int> commits = 0;          ///< of batches that may grow
 };
 
 class DiskStore final : public store::Store {
@@ -43,6 +44,30 @@ class DiskStore final : public store::Store {
     return store_->execute(batch);
   }
 
+  base::Result<std::vector<store::Answer>> execute_growing(store::GrowingBatch& batch) override {
+    const store::Model before = *disk_.model;
+    std::vector<store::Answer> answers;
+    for (auto part = batch.next(); !part.empty(); part = batch.next()) {
+      for (const store::Command& command : part) {
+        answers.push_back(store_->execute({&command, 1}).value().front());
+        batch.executed(answers.back());
+      }
+    }
+    ++disk_.commits_waiting;
+    disk_.is_held.wait(true);
+    --disk_.commits_waiting;
+    disk_.largest = std::max<std::size_t>(disk_.largest, answers.size());
+    const bool reserves = std::ranges::any_of(answers, [](const store::Answer& answer) {
+      return std::holds_alternative<store::Acquired>(answer);
+    });
+    if (reserves && disk_.fails.exchange(false)) {
+      *disk_.model = before;
+      return base::Fault{base::Errc::unavailable, "the disk"};
+    }
+    ++disk_.commits;
+    return answers;
+  }
+
  private:
   Disk& disk_;
   std::unique_ptr<store::Store> store_;
@@ -60,12 +85,21 @@ std::unique_ptr<ThreadedDriver> open(Disk& disk, const Registry& registry) {
   return std::move(*driver);
 }
 
-store::Command reserve(const std::string& key) {
+store::ReservationId id_of(const std::string& key) { return {"default", "test", "", key}; }
+
+store::Command reserve(const std::string& key, bool begins_early = false,
+                       const std::string& fingerprint = "") {
   store::Reserve ask;
-  ask.id = {"default", "test", "", key};
+  ask.id = id_of(key);
+  ask.fingerprint = fingerprint;
   ask.lease = 30s;
   ask.ttl = 1h;
+  ask.begins_early = begins_early;
   return ask;
+}
+
+store::Command complete(const std::string& key, store::Fence fence) {
+  return store::Complete{.id = id_of(key), .fence = fence, .answer = "done"};
 }
 
 std::future<Answer> ask(ThreadedDriver& driver, store::Command command) {
@@ -74,6 +108,20 @@ std::future<Answer> ask(ThreadedDriver& driver, store::Command command) {
   REQUIRE(driver.execute(std::move(command),
                          [promise](Answer answer) { promise->set_value(std::move(answer)); }));
   return future;
+}
+
+/// Until the store is there again.
+Answer ask_until_answered(ThreadedDriver& driver, const store::Command& command) {
+  Answer answer = ask(driver, command).get();
+  while (!answer) answer = ask(driver, command).get();
+  return answer;
+}
+
+store::Fence fence_of(const Answer& answer) { return std::get<store::Acquired>(*answer).fence; }
+
+void let_go(Disk& disk) {
+  disk.is_held = false;
+  disk.is_held.notify_all();
 }
 
 bool is_acquired(std::future<Answer> answer) {
@@ -155,6 +203,115 @@ TEST_CASE("what was accepted before the driver stops is executed, and nothing is
 
   for (auto& each : asked) CHECK(is_acquired(std::move(each)));
   CHECK_FALSE(driver->execute(reserve("late"), [](const Answer&) { CHECK(false); }));
+}
+
+TEST_CASE(
+    "who may begin early is told before the commit; who finds the key taken is told behind it") {
+  Disk disk;
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  disk.is_held = true;
+
+  const Answer first = ask(*driver, reserve("a", true)).get();
+  auto second = ask(*driver, reserve("a", true));
+  while (disk.commits_waiting == 0) std::this_thread::yield();
+  const bool was_told = second.wait_for(0s) == std::future_status::ready;
+  let_go(disk);
+  const Answer told = second.get();
+
+  REQUIRE(first);
+  CHECK(std::holds_alternative<store::Acquired>(*first));
+  CHECK_FALSE(was_told);
+  REQUIRE(told);
+  CHECK(std::holds_alternative<store::InProgress>(*told));
+}
+
+TEST_CASE("who may not begin early is told behind the commit") {
+  Disk disk;
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  disk.is_held = true;
+
+  auto asked = ask(*driver, reserve("a"));
+  while (disk.commits_waiting == 0) std::this_thread::yield();
+  const bool was_told = asked.wait_for(0s) == std::future_status::ready;
+  let_go(disk);
+
+  CHECK_FALSE(was_told);
+  CHECK(is_acquired(std::move(asked)));
+}
+
+TEST_CASE("what comes of quick work is one commit with its reservation") {
+  Disk disk;
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  const int before = disk.commits;
+
+  std::promise<Answer> done;
+  REQUIRE(driver->execute(reserve("a", true), [&](const Answer& acquired) {
+    driver->execute(complete("a", fence_of(acquired)),
+                    [&](Answer answer) { done.set_value(std::move(answer)); });
+  }));
+  const Answer completed = done.get_future().get();
+
+  REQUIRE(completed);
+  CHECK(std::holds_alternative<store::Done>(*completed));
+  CHECK(disk.commits == before + 1);
+  CHECK(disk.model->reservations.at(id_of("a")).answer == "done");
+}
+
+TEST_CASE("a reservation whose owner began early is durable although nothing comes of it") {
+  Disk disk;
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  const int before = disk.commits;
+
+  REQUIRE(is_acquired(ask(*driver, reserve("a", true))));
+  while (disk.commits == before) std::this_thread::yield();
+
+  CHECK(disk.commits == before + 1);
+}
+
+TEST_CASE(
+    "the commit fails behind those who began early: they have their keys again before anybody "
+    "asks") {
+  Disk disk;
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  disk.fails = true;
+
+  const Answer begun = ask(*driver, reserve("a", true, "x")).get();
+  REQUIRE(begun);
+  while (disk.opened == 1) std::this_thread::yield();
+  const Answer same = ask_until_answered(*driver, reserve("a", true, "x"));
+  const Answer other = ask_until_answered(*driver, reserve("a", true, "y"));
+  const Answer completed = ask_until_answered(*driver, complete("a", fence_of(begun)));
+  const Answer replay = ask_until_answered(*driver, reserve("a", true, "x"));
+
+  CHECK(std::holds_alternative<store::InProgress>(*same));
+  CHECK(std::holds_alternative<store::KeyReused>(*other));
+  CHECK(std::holds_alternative<store::Done>(*completed));
+  CHECK(std::holds_alternative<store::Replay>(*replay));
+}
+
+TEST_CASE(
+    "the commit fails behind work that was quick: its owner is told, and the key stays in "
+    "progress") {
+  Disk disk;
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  disk.fails = true;
+
+  std::promise<Answer> done;
+  REQUIRE(driver->execute(reserve("a", true), [&](const Answer& acquired) {
+    driver->execute(complete("a", fence_of(acquired)),
+                    [&](Answer answer) { done.set_value(std::move(answer)); });
+  }));
+  const Answer completed = done.get_future().get();
+  const Answer after = ask_until_answered(*driver, reserve("a", true));
+
+  CHECK_FALSE(completed);
+  CHECK(std::holds_alternative<store::InProgress>(*after));
 }
 
 }  // namespace semel::engine

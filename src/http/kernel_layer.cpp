@@ -139,9 +139,15 @@ class KernelLayer final : public IdempotencyLayer {
               .scope = scope_of(keyed),
               .key = **std::move(key)};
     ask.fingerprint = fingerprint_of(*policy_, keyed);
+    // A hot replay needs nothing of what follows.
+    if (auto finished = store_.kernel().remembered(ask.id, ask.fingerprint))
+      return done(answer_to(*policy_, Found{*std::move(finished)}));
     ask.lease = base::bounded(wanted.lease);
     ask.ttl = base::bounded(wanted.ttl);
     ask.on_abandoned = policy_->on_abandoned;
+    // Handlers end with this process. Where others share the store, they do not end with it.
+    ask.begins_early =
+        policy_->on_abandoned == store::OnAbandoned::run && !store_.kernel().options().is_shared;
     const auto exchange =
         std::make_shared<Exchange>(store_.kernel(), policy_, std::move(run), std::move(done));
     exchange->begin(std::move(ask), patience_of(*policy_, keyed.request));

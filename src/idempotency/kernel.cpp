@@ -48,11 +48,21 @@ struct Kernel::Renewal : std::enable_shared_from_this<Renewal> {
   store::ReservationId id;
   store::Fence fence = 0;
   nanoseconds lease{0};
+  std::atomic<Timers::Id> timer{0};
+
+  Renewal() = default;
+  Renewal(const Renewal&) = delete;
+  Renewal& operator=(const Renewal&) = delete;
+
+  /// Most are over long before they are due.
+  ~Renewal() {
+    if (const auto alive = kernel.lock()) alive->timers_.cancel(timer);
+  }
 
   void schedule() {
     const auto alive = kernel.lock();
     if (!alive) return;
-    alive->timers_.after(lease / 3, [self = weak_from_this()] {
+    timer = alive->timers_.after(lease / 3, [self = weak_from_this()] {
       if (const auto renewal = self.lock()) renewal->renew();
     });
   }

@@ -42,7 +42,11 @@ Answer MemoryReservations::answer(const store::Reserve& command) {
   auto [there, is_new] = reservations_.try_emplace(command.id);
   Reservation& reservation = there->second;
   bool taken_over = false;
-  if (!is_new) {
+  if (command.lost_fence != 0) {
+    if (!is_new && reservation.fence >= command.lost_fence) return store::Done{};
+    if (!is_new) by_expiry_.erase({reservation.expires_at, command.id});
+    next_fence_ = std::max(next_fence_, command.lost_fence + 1);
+  } else if (!is_new) {
     const Meeting meeting =
         store::meet(command, {reservation.state, reservation.on_abandoned, reservation.lease_until,
                               reservation.expires_at, reservation.fingerprint, reservation.owner});
@@ -64,7 +68,7 @@ Answer MemoryReservations::answer(const store::Reserve& command) {
     by_expiry_.erase({reservation.expires_at, command.id});
   }
   const TimePoint lease_until = command.now + command.lease;
-  reservation = {.fence = next_fence_++,
+  reservation = {.fence = command.lost_fence != 0 ? command.lost_fence : next_fence_++,
                  .on_abandoned = command.on_abandoned,
                  .lease_until = lease_until,
                  .ttl = command.ttl,
@@ -72,6 +76,7 @@ Answer MemoryReservations::answer(const store::Reserve& command) {
                  .fingerprint = command.fingerprint,
                  .owner = command.owner};
   by_expiry_.emplace(reservation.expires_at, command.id);
+  if (command.lost_fence != 0) return store::Done{};
   return store::Acquired{reservation.fence, taken_over, lease_until};
 }
 

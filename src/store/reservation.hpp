@@ -54,6 +54,12 @@ struct Reserve {
   std::chrono::nanoseconds ttl{
       std::chrono::hours{24}};  ///< from completion, or from the end of an abandoned lease
   OnAbandoned on_abandoned = OnAbandoned::run;
+  /// The asker may be told that the key is its own before that is durable: its work ends with this process, and may be
+  /// begun anew by whoever asks then. What comes of it is durable behind this or not at all.
+  bool begins_early = false;
+  /// Of an `Acquired` that was told early and may have been lost with its transaction: the reservation is put back as it
+  /// was, where it is not there. Answers `Done`.
+  Fence lost_fence = 0;
   TimePoint now{};
 };
 

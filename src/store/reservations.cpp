@@ -33,10 +33,18 @@ bool is_repeated(Tables& tables, const Complete& command) {
          row->answer == command.answer;
 }
 
+/// All others waited for this since its transaction failed: what is there is what it took over, or itself.
+Answer put_back(Tables& tables, const ReservationPlace& place, const Reserve& command) {
+  const auto row = tables.reservations.find(place);
+  if (!row || row->fence < command.lost_fence) tables.reservations.put_back(place, command);
+  return Done{};
+}
+
 }  // namespace
 
 Answer reserve(Tables& tables, const Reserve& command) {
   const ReservationPlace place{tables.runs.workspace_or_create(command.id.workspace), command.id};
+  if (command.lost_fence != 0) return put_back(tables, place, command);
   const TimePoint lease_until = command.now + command.lease;
   if (const auto fence = tables.reservations.insert(place, command))
     return Acquired{.fence = *fence, .taken_over = false, .lease_until = lease_until};

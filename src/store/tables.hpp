@@ -248,6 +248,10 @@ class ReservationTable {
   virtual Fence replace(const ReservationPlace& place, const ReservationRow& row,
                         const Reserve& command) = 0;
 
+  /// Under the fence it had, in place of what is there. Nobody else gets that fence, although it may have been given out by
+  /// a transaction that was never committed.
+  virtual void put_back(const ReservationPlace& place, const Reserve& command) = 0;
+
   /// Each says whether it is an unfinished reservation of that id, fence and time.
   virtual bool complete(const ReservationPlace& place, const Complete& command) = 0;
   virtual bool release(const ReservationPlace& place, const Release& command) = 0;

@@ -252,6 +252,40 @@ TEST_CASE("fences grow over releases, expiry, forgetting and reopening") {
   });
 }
 
+TEST_CASE("a reservation lost with its transaction is put back as it was") {
+  for_each_store([](Subject& subject) {
+    const Fence fence = acquired(subject, reserve("k"));
+    subject.expect<Done>(release("k", fence));
+    Reserve lost = reserve("k");
+    lost.lost_fence = fence;
+
+    subject.expect<Done>(lost);
+
+    CHECK(subject.expect<InProgress>(reserve("k", at(1s))).lease_until == at(30s));
+    subject.expect<KeyReused>(with_other_input("k", at(1s)));
+    subject.expect<Done>(complete("k", fence, "1", at(1s)));
+    // Once more, because nobody heard: what came of it stays.
+    subject.expect<Done>(lost);
+    CHECK(replayed(subject, reserve("k", at(2s))) == "1");
+    CHECK(acquired(subject, reserve("l")) > fence);
+  });
+}
+
+TEST_CASE("a reservation that is put back has the place of what it took over") {
+  for_each_store([](Subject& subject) {
+    const Fence before = acquired(subject, reserve("k"));
+    Reserve lost = reserve("k", at(30s));
+    lost.lost_fence = acquired(subject, reserve("l"));
+    subject.expect<Done>(release("l", lost.lost_fence));
+
+    subject.expect<Done>(lost);
+
+    subject.expect<FenceLost>(complete("k", before, "old", at(31s)));
+    subject.expect<Done>(complete("k", lost.lost_fence, "new", at(31s)));
+    CHECK(replayed(subject, reserve("k", at(32s))) == "new");
+  });
+}
+
 TEST_CASE("an answer is forgotten when its time is over, swept or not") {
   for_each_store([](Subject& subject) {
     subject.expect<Done>(complete("k", acquired(subject, reserve("k")), "1", at(5s)));

@@ -1,6 +1,7 @@
 // Idempotency over HTTP: what a client sees that sends the same thing twice. Cases have numbers, so that a failure names the
 // line of the table.
 #include "http/raw_client.hpp"
+#include "tests/support/api.hpp"
 
 #include <semel/semel.hpp>
 
@@ -8,6 +9,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -36,6 +38,13 @@ std::string text_of(const Sent& sent) {
   if (!sent.content_type.empty()) text += "Content-Type: " + sent.content_type + "\r\n";
   text += "Content-Length: " + std::to_string(sent.body.size()) + "\r\n\r\n";
   return text + sent.body;
+}
+
+/// In memory, or with SEMEL_STORE=file in a file: there a handler begins before its reservation is durable.
+std::string url_in(const test::TemporaryDirectory& directory) {
+  const char* wanted = std::getenv("SEMEL_STORE");
+  const bool is_file = wanted != nullptr && std::string_view(wanted) == "file";
+  return is_file ? directory.url() : "memory:";
 }
 
 /// A server with an endpoint that counts how often it runs and answers as it is told to in headers.
@@ -113,7 +122,8 @@ class Service {
     return {{"number", number}, {"body", body}};
   }
 
-  Engine engine_{"memory:"};
+  test::TemporaryDirectory directory_;
+  Engine engine_{url_in(directory_)};
   std::mutex mutex_;
   std::condition_variable opened_;
   bool is_open_ = false;

@@ -164,4 +164,39 @@ TEST_CASE("a server is killed again and again, and no answer changes and nothing
                 << " executions of " << processes.size() << " keys, " << rows.size() << " rows");
 }
 
+TEST_CASE(
+    "a server is killed in the middle of a handler, and its key is not free for another request") {
+  TemporaryDirectory directory;
+  const auto log = directory.path() / "log";
+  const std::uint16_t port = port_to_return_to();
+  const std::vector<std::string> command{SEMEL_HTTP_WORKER, directory.path(), std::to_string(port)};
+  const auto conflicts = [&] {
+    const auto answer = post(port, "/slow", "k", 2);
+    return answer && answer->code() == "IDEMPOTENCY_CONFLICT";
+  };
+  std::optional<RawAnswer> cut_off;
+  {
+    Child server(command, log);
+    REQUIRE_MESSAGE(server.is_ready_within(60s), text_of(log));
+    std::jthread client([&] { cut_off = post(port, "/slow", "k", 1); });
+    const Ledger ledger(directory.path() / "ledger");
+    while (ledger.lines().empty()) pause(1ms);
+    // Who hears of the conflict relies on it: the reservation is durable by now.
+    CHECK(conflicts());
+    server.kill();
+  }
+  CHECK_FALSE(cut_off);
+
+  Child server(command, log);
+  REQUIRE_MESSAGE(server.is_ready_within(60s), text_of(log));
+
+  CHECK(conflicts());
+  auto again = post(port, "/slow", "k", 1);
+  while (again && again->code() == "IDEMPOTENCY_IN_PROGRESS") again = post(port, "/slow", "k", 1);
+  REQUIRE(again);
+  CHECK(again->status == 201);
+  CHECK(conflicts());
+  CHECK(Ledger(directory.path() / "ledger").lines().size() == 2);
+}
+
 }  // namespace semel::process

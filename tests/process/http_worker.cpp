@@ -3,7 +3,8 @@
 //   http_worker DIRECTORY PORT     serves until it is killed
 //
 // POST /layer is made idempotent by the server: each execution is written down in the ledger before it is answered. POST
-// /unit does it itself, in the transaction of its own rows.
+// /slow as well, but the first process to execute it never ends it. POST /unit does it itself, in the transaction of its
+// own rows.
 #include "tests/process/process.hpp"
 
 #include <semel/semel.hpp>
@@ -32,7 +33,16 @@ BOOST_DESCRIBE_STRUCT(Receipt, (), (number, cents))
 
 const auto by_layer =
     http::post<Payment, Receipt>("/layer").idempotent({.required = true, .ttl = 24h, .lease = 1s});
+const auto by_layer_slowly =
+    http::post<Payment, Receipt>("/slow").idempotent({.required = true, .ttl = 24h, .lease = 1s});
 const auto by_unit = http::post<Payment, Receipt>("/unit");
+
+[[noreturn]] void wait_for_ever() {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable never;
+  for (;;) never.wait(lock);
+}
 
 void serve(const std::filesystem::path& directory, std::uint16_t port) {
   Ledger ledger(directory / "ledger");
@@ -47,6 +57,13 @@ void serve(const std::filesystem::path& directory, std::uint16_t port) {
     call.status = 201;
     return Receipt{key + "-" + std::to_string(getpid()), payment.cents};
   });
+  server.handle(by_layer_slowly, [&](const Payment& payment, http::Call& call) {
+    const bool is_first = ledger.lines().empty();
+    ledger.append("run " + call.headers.at("idempotency-key"));
+    if (is_first) wait_for_ever();
+    call.status = 201;
+    return Receipt{"slow", payment.cents};
+  });
   server.handle(by_unit, [&](const Payment& payment, http::Call& call) {
     const std::string key = call.headers.at("idempotency-key");
     call.status = 201;
@@ -60,10 +77,7 @@ void serve(const std::filesystem::path& directory, std::uint16_t port) {
   });
   server.start();
   say_ready();
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable never;
-  never.wait(lock, [] { return false; });
+  wait_for_ever();
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ class HeldReservations final : public ReservationTable {
 
   std::optional<Fence> insert(const ReservationPlace& place, const Reserve& command) override {
     if (stored(place) != nullptr) return std::nullopt;
-    return write(place, command);
+    return write(place, command, held_.draw(Number::fence));
   }
 
   std::optional<ReservationRow> find(const ReservationPlace& place) override {
@@ -23,7 +23,12 @@ class HeldReservations final : public ReservationTable {
 
   Fence replace(const ReservationPlace& place, const ReservationRow&,
                 const Reserve& command) override {
-    return write(place, command);
+    return write(place, command, held_.draw(Number::fence));
+  }
+
+  /// A sequence gives no number twice, whatever became of the transaction.
+  void put_back(const ReservationPlace& place, const Reserve& command) override {
+    write(place, command, command.lost_fence);
   }
 
   bool complete(const ReservationPlace& place, const Complete& command) override {
@@ -78,8 +83,7 @@ class HeldReservations final : public ReservationTable {
            found->row.state == ReservationState::in_progress && found->row.expires_at > now;
   }
 
-  Fence write(const ReservationPlace& place, const Reserve& command) {
-    const Fence fence = held_.draw(Number::fence);
+  Fence write(const ReservationPlace& place, const Reserve& command, Fence fence) {
     const TimePoint lease_until = command.now + command.lease;
     const std::int64_t ttl = command.ttl.count();
     const TimePoint expires_at = from_ns(to_ns(lease_until) + ttl);

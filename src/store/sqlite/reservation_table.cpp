@@ -1,5 +1,7 @@
 #include "store/sqlite/reservation_table.hpp"
 
+#include <algorithm>
+
 namespace semel::store::sqlite {
 
 namespace {
@@ -11,16 +13,19 @@ std::int64_t nanoseconds(std::chrono::nanoseconds duration) { return duration.co
 }  // namespace
 
 Fence ReservationTable::next_fence() {
-  if (next_fence_ == fences_end_) {
-    next_fence_ = 1;
-    {
-      Rows rows = fences_.select();
-      if (rows.next()) next_fence_ = rows.integer(0);
-    }
-    fences_end_ = next_fence_ + fences_at_once;
-    set_fences_.run(fences_end_);
-  }
+  if (next_fence_ == fences_end_) set_fences_aside(1);
   return next_fence_++;
+}
+
+/// From what nobody got on, but for those below `first`.
+void ReservationTable::set_fences_aside(Fence first) {
+  next_fence_ = first;
+  {
+    Rows rows = fences_.select();
+    if (rows.next()) next_fence_ = std::max(first, rows.integer(0));
+  }
+  fences_end_ = next_fence_ + fences_at_once;
+  set_fences_.run(fences_end_);
 }
 
 std::optional<Fence> ReservationTable::insert(const ReservationPlace& place,
@@ -55,6 +60,14 @@ Fence ReservationTable::replace(const ReservationPlace&, const ReservationRow& r
   replace_.run(row.fence, fence, command.on_abandoned, command.now + command.lease,
                nanoseconds(command.ttl), Blob{command.fingerprint}, command.owner);
   return fence;
+}
+
+void ReservationTable::put_back(const ReservationPlace& place, const Reserve& command) {
+  if (command.lost_fence >= next_fence_) set_fences_aside(command.lost_fence + 1);
+  put_back_.run(command.lost_fence, place.workspace, command.on_abandoned,
+                command.now + command.lease, nanoseconds(command.ttl), Blob{place.digest},
+                Blob{command.fingerprint}, place.id.ns, place.id.scope, place.id.key,
+                command.owner);
 }
 
 bool ReservationTable::complete(const ReservationPlace& place, const Complete& command) {

@@ -17,6 +17,7 @@ class ReservationTable final : public store::ReservationTable {
   std::optional<ReservationRow> find(const ReservationPlace& place) override;
   Fence replace(const ReservationPlace& place, const ReservationRow& row,
                 const Reserve& command) override;
+  void put_back(const ReservationPlace& place, const Reserve& command) override;
   bool complete(const ReservationPlace& place, const Complete& command) override;
   bool release(const ReservationPlace& place, const Release& command) override;
   bool renew(const ReservationPlace& place, const Renew& command) override;
@@ -30,6 +31,7 @@ class ReservationTable final : public store::ReservationTable {
 
  private:
   Fence next_fence();
+  void set_fences_aside(Fence first);
 
   Database& database_;
   // Set aside many at a time: what nobody got is never given out.
@@ -42,6 +44,12 @@ class ReservationTable final : public store::ReservationTable {
       " expires_at, sweep_at, digest, fingerprint, ns, scope, key, owner, answer)"
       " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, ?11, x'')"
       " ON CONFLICT (digest) DO NOTHING"};
+  Statement put_back_{
+      database_,
+      "INSERT OR REPLACE INTO semel_reservation (fence, workspace, state, on_abandoned, "
+      "lease_until,"
+      " ttl, expires_at, sweep_at, digest, fingerprint, ns, scope, key, owner, answer)"
+      " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, ?11, x'')"};
   Statement find_{database_,
                   "SELECT fence, state, on_abandoned, lease_until, expires_at, fingerprint, owner,"
                   " answer, workspace, ns, scope, key FROM semel_reservation WHERE digest = ?1"};

@@ -157,6 +157,19 @@ struct SqliteStore::Impl {
     }
   }
 
+  std::vector<Answer> commit_growing(std::span<const Command> first, GrowingBatch& batch) {
+    Transaction transaction{*database, Transaction::Kind::write};
+    std::vector<Answer> answers;
+    for (std::span<const Command> part = first; !part.empty(); part = batch.next()) {
+      for (const Command& command : part) {
+        answers.push_back(answer(command));
+        batch.executed(answers.back());
+      }
+    }
+    transaction.commit();
+    return answers;
+  }
+
   /// A disk that failed once is not believed again: what is cached may differ from what is written.
   void give_up(const std::string& why) {
     broken = why;
@@ -228,13 +241,7 @@ base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(
 }
 
 base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> batch) {
-  if (!impl_->broken.empty()) {
-    return base::Fault{base::Errc::refused,
-                       "the store failed and must be opened again: " + impl_->broken};
-  }
-  const std::lock_guard guard{impl_->database->mutex()};
-  try {
-    ++impl_->tables.counters.batches;
+  return guarded([&]() -> std::vector<Answer> {
     Impl::Poison poison;
     if (!std::ranges::any_of(batch, writes)) return impl_->answer_all(batch, poison);
 
@@ -243,6 +250,35 @@ base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> 
     ++impl_->tables.counters.commits;
     impl_->checkpoint_if_due();
     return *std::move(answers);
+  });
+}
+
+base::Result<std::vector<Answer>> SqliteStore::execute_growing(GrowingBatch& batch) {
+  const std::span<const Command> first = batch.next();
+  // Code of somebody else's may end the transaction: it is done over, and what was told early might be told otherwise.
+  const bool is_fixed = impl_->database->in_memory() || !std::ranges::any_of(first, writes) ||
+                        std::ranges::any_of(first, [](const Command& command) {
+                          return std::holds_alternative<Transact>(command);
+                        });
+  if (is_fixed) return execute(first);
+  return guarded([&] {
+    auto answers = impl_->commit_growing(first, batch);
+    ++impl_->tables.counters.commits;
+    impl_->checkpoint_if_due();
+    return answers;
+  });
+}
+
+base::Result<std::vector<Answer>> SqliteStore::guarded(
+    const std::function<std::vector<Answer>()>& executed) {
+  if (!impl_->broken.empty()) {
+    return base::Fault{base::Errc::refused,
+                       "the store failed and must be opened again: " + impl_->broken};
+  }
+  const std::lock_guard guard{impl_->database->mutex()};
+  try {
+    ++impl_->tables.counters.batches;
+    return executed();
   } catch (const Failed& failed) {
     impl_->tables.forget();
     if (failed.fault().code == base::Errc::unavailable) impl_->give_up(failed.fault().message);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -50,6 +51,9 @@ class SqliteStore final : public Store {
   /// After `Errc::unavailable` every call is refused: destroy it and open the file again.
   base::Result<std::vector<Answer>> execute(std::span<const Command> batch) override;
 
+  /// In memory it does not grow: there readers share the connection, and would see what is not committed.
+  base::Result<std::vector<Answer>> execute_growing(GrowingBatch& batch) override;
+
   /// A reader of its own connection; in memory it shares the one there is. May outlive the store.
   base::Result<std::unique_ptr<Reader>> reader() const;
 
@@ -62,6 +66,8 @@ class SqliteStore final : public Store {
   struct Impl;
 
   explicit SqliteStore(std::unique_ptr<Impl> impl);
+
+  base::Result<std::vector<Answer>> guarded(const std::function<std::vector<Answer>()>& executed);
 
   std::unique_ptr<Impl> impl_;
 };
