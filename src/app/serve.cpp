@@ -27,7 +27,8 @@ std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options,
                           .kernel = core.kernel(),
                           .limits = core.options().limits,
                           .retention = base::bounded(core.options().retention),
-                          .workspace = workspace},
+                          .workspace = workspace,
+                          .node = core.node()},
       server->core());
   *api = routes;
   // The server keeps them, also on its way out where they cannot be opened.

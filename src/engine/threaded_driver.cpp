@@ -319,7 +319,10 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
   const auto began = base::monotonic_now();
   auto answers = store_.store->execute(commands);
   own_meter().commit_time.add(base::monotonic_now() - began);
-  if (!answers) ++own_meter().store_errors;
+  if (!answers) {
+    ++own_meter().store_errors;
+    own_meter().leases_lost = store_.store->leases_lost();
+  }
   commands.erase(commands.begin() + own, commands.end());
   return answers;
 }

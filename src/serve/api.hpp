@@ -33,6 +33,7 @@ struct Parts {
   Limits limits;
   std::chrono::nanoseconds retention{};
   http::WorkspaceLimits workspace{};
+  std::string node{};  ///< what this process is called
 };
 
 class Api : public std::enable_shared_from_this<Api> {
