@@ -296,6 +296,7 @@ int run_command(std::vector<std::string> arguments, Output output, const Workflo
   add_runs(program, chosen.action);
   add_hooks(program, chosen.action);
   add_workflows(program, chosen.action);
+  add_nodes(program, chosen.action);
   add_journal(program, chosen.action);
   add_idempotency(program, chosen.action);
   add_api_keys(program, chosen.action);

@@ -67,7 +67,7 @@ int print_result(const Json& result, const Where& where, Output output) {
 void print_run(const Json& run, std::ostream& out) {
   for (const char* member :
        {"id", "workflow", "status", "version", "idempotencyKey", "createdAt", "startedAt",
-        "completedAt", "attempts", "input", "output", "error", "attributes"}) {
+        "completedAt", "attempts", "node", "input", "output", "error", "attributes"}) {
     const std::string text = text_of(run, member);
     if (!text.empty() && text != "{}")
       fmt::print(out, "{:<15} {}\n", member, shortened(text, value_width));

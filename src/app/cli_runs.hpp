@@ -1,4 +1,4 @@
-// `semel runs`, `semel hooks`, `semel idempotency`, `semel workflows`, `semel api-key`: what a server can do.
+// `semel runs`, `semel hooks`, `semel idempotency`, `semel workflows`, `semel nodes`, `semel api-key`: what a server can do.
 #pragma once
 
 #include "app/cli_options.hpp"
@@ -10,6 +10,8 @@ void add_run_commands(CLI::App& runs, Action& chosen);
 void add_hooks(CLI::App& program, Action& chosen);
 void add_idempotency(CLI::App& program, Action& chosen);
 void add_workflows(CLI::App& program, Action& chosen);
+/// Also reads stores.
+void add_nodes(CLI::App& program, Action& chosen);
 void add_api_keys(CLI::App& program, Action& chosen);
 
 /// What a run waits for, in words.

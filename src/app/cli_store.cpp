@@ -1,5 +1,7 @@
 #include "app/cli_store.hpp"
 
+#include "store/failed.hpp"
+#include "store/postgres/postgres_reader.hpp"
 #include "store/sqlite/database.hpp"
 #include "store/sqlite/schema.hpp"
 #include "store/sqlite/sqlite_store.hpp"
@@ -50,6 +52,13 @@ std::int64_t number(Database& database, const char* sql) {
 }  // namespace
 
 OpenedReader open_for_reading(const std::string& url) {
+  if (url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+    try {
+      return {store::postgres::make_reader({.url = url, .read_only = true}), {}};
+    } catch (const store::Failed& failed) {
+      throw Error("STORE_UNAVAILABLE", failed.fault().message);
+    }
+  }
   std::string path = path_of(url);
   auto reader = store::open_reader(path);
   if (!reader) throw Error("STORE_UNAVAILABLE", reader.error().message);

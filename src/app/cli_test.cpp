@@ -120,6 +120,7 @@ TEST_CASE("help fits a screen and every command comes with an example") {
                                       {"hooks", "resume"},
                                       {"hooks", "resume-or-start"},
                                       {"workflows"},
+                                      {"nodes"},
                                       {"journal"},
                                       {"journal", "dump"},
                                       {"idempotency"},
@@ -153,7 +154,7 @@ TEST_CASE("help fits a screen and every command comes with an example") {
 TEST_CASE("a command that is not understood ends with 2 and says what is wrong") {
   const Shop shop;
   const std::vector<std::pair<Strings, std::string>> cases{
-      {{}, "serve, proxy, runs, hooks, workflows, journal, idempotency, api-key, verify"},
+      {{}, "serve, proxy, runs, hooks, workflows, nodes, journal, idempotency, api-key, verify"},
       {{"frobnicate"}, "frobnicate"},
       {{"runs"}, "subcommand"},
       {{"runs", "start", "f", "--input", "{"}, "--input is not JSON"},
@@ -293,6 +294,21 @@ TEST_CASE("shells and the manual know every command and its options") {
   CHECK(manual.starts_with(".TH SEMEL 1"));
   CHECK(contains(manual, ".SS hooks resume\\-or\\-start\n"));
   CHECK(contains(manual, "\\-\\-payload"));
+}
+
+TEST_CASE("the nodes of a file are the process that has it") {
+  const Shop shop;
+  const Said closed = semel({"nodes", "--store", shop.url()});
+  const Engine engine(shop.url());
+
+  const Said open = semel({"nodes", "--store", shop.url()});
+  const Said text = semel({"nodes", "--store", shop.url(), "--json"});
+
+  CHECK(closed.out == "no nodes\npartitions that nobody has: 1\n");
+  CHECK(open.code == 0);
+  CHECK(open.out.starts_with("NODE"));
+  CHECK(json::parse(text.out).at("items").as_array().size() == 1);
+  CHECK(json::parse(text.out).at("unownedPartitions") == json::value(0));
 }
 
 TEST_CASE("the doctor counts runs, also beside a running engine") {

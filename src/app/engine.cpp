@@ -99,7 +99,8 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
         return std::unique_ptr<engine::Driver>(std::move(*opened));
       },
-      detail::Surroundings{.has_timers = true, .is_shared = is_postgres(url)});
+      detail::Surroundings{
+          .has_timers = true, .is_shared = is_postgres(url), .node = identity->name});
   if (is_postgres(url)) {
     core->allow_adoption(store::postgres::make_hints(url, identity), true);
     core->share_keys([url] { return store::postgres::make_key_reader(url); });
@@ -121,7 +122,8 @@ std::unique_ptr<detail::EngineCore> inline_core(const std::string& url,
         return std::make_unique<engine::InlineDriver>(registry, stores_of(url, identity),
                                                       std::move(clients), loop);
       },
-      detail::Surroundings{.has_timers = false, .is_shared = is_postgres(url)});
+      detail::Surroundings{
+          .has_timers = false, .is_shared = is_postgres(url), .node = identity->name});
   if (is_postgres(url)) {
     core->allow_adoption(store::postgres::make_hints(url, identity), false);
     core->share_keys([url] { return store::postgres::make_key_reader(url); });

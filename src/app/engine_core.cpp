@@ -4,7 +4,7 @@ namespace semel::detail {
 
 EngineCore::EngineCore(const EngineOptions& options, const MakeDriver& make_driver,
                        Surroundings surroundings)
-    : options_(options) {
+    : options_(options), node_(std::move(surroundings.node)) {
   driver_ = make_driver(*registry_, [this](const std::string& workspace,
                                            const std::string& step_id) {
     return std::make_shared<Client>(std::make_shared<app::StepClient>(port(workspace), step_id));

@@ -20,6 +20,7 @@ struct Surroundings {
   bool has_timers =
       true;  ///< leases are renewed and duplicates may wait; not where the clock moves when told to
   bool is_shared = false;  ///< others have the store open, too
+  std::string node{};      ///< what this process is called among them
 };
 
 class EngineCore {
@@ -68,9 +69,12 @@ class EngineCore {
 
   const EngineOptions& options() const { return options_; }
 
+  const std::string& node() const { return node_; }
+
  private:
   std::shared_ptr<engine::Registry> registry_ = std::make_shared<engine::Registry>();
   EngineOptions options_;
+  std::string node_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<ClientPort>> ports_;
   std::map<std::string, std::unique_ptr<Client>> clients_;

@@ -28,7 +28,8 @@ std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options,
                           .limits = core.options().limits,
                           .retention = base::bounded(core.options().retention),
                           .workspace = workspace,
-                          .keys = core.make_key_reader()},
+                          .keys = core.make_key_reader(),
+                          .node = core.node()},
       server->core());
   *api = routes;
   // The server keeps them, also on its way out where they cannot be opened.

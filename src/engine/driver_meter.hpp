@@ -14,6 +14,7 @@ struct DriverMeter {
   base::Histogram commit_wait{base::time_bounds};  ///< of the oldest command before it
   base::Histogram step_wait{base::time_bounds};    ///< of a blocking body for a thread
   std::atomic<std::uint64_t> store_errors{0};      ///< transactions that failed
+  std::atomic<std::uint64_t> leases_lost{0};       ///< of them, because others had taken over
 };
 
 }  // namespace semel::engine

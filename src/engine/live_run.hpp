@@ -32,7 +32,8 @@ struct LiveRun {
   std::string instance;
   std::uint32_t generation = 0;
   journal::Seq first_seq = 0;  ///< where the journal of this generation begins
-  const detail::WorkflowType* type = nullptr;
+  const detail::WorkflowType* type = nullptr;  ///< null: only counted here, and then left to others
+  std::int32_t code_version = 1;               ///< the highest that drove it
   std::optional<TimePoint> deadline;
   store::Status row_status =
       store::Status::running;  ///< what the store has, or will have once the batch is committed

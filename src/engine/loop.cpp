@@ -44,7 +44,11 @@ void Loop::open(TimePoint now) {
     spare_keys_.reset();
     reserving_ = false;
     next_sweep_ = now_ + options_.sweep_every;
-    if (workers_) start_workers(now_);
+    if (workers_) {
+      start_workers(now_);
+    } else if (lease_ > std::chrono::nanoseconds{0}) {
+      next_keep_ = now_ + lease_ / 3;
+    }
     for (auto& action : std::exchange(before_open_, {})) action();
   });
 }
@@ -106,6 +110,7 @@ bool Loop::committed(ExecutedBatch& executed, TimePoint now, std::size_t limit) 
   top_up_keys();
   evict_over_budget();
   if (!draining_.empty()) go_on_draining();
+  if (!without_worker_.empty()) move_stranded();
   return true;
 }
 

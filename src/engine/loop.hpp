@@ -133,6 +133,10 @@ struct LoopCounters {
   std::uint64_t runs_completed = 0;
   std::uint64_t runs_failed = 0;
   std::uint64_t runs_cancelled = 0;
+  std::uint64_t partitions_gained = 0;
+  std::uint64_t partitions_left = 0;  ///< to others, in order
+  std::uint64_t runs_moved = 0;       ///< to nodes that can drive them
+  std::uint64_t hints = 0;            ///< runs that others said to look at
 };
 
 struct Batch {
@@ -194,6 +198,12 @@ class Loop {
 
   /// Whose runs it drives.
   std::size_t partitions() const { return owned_.size(); }
+
+  /// Of them, so many are being left to others.
+  std::size_t draining() const { return draining_.size(); }
+
+  /// Nodes of the store, as they were when this one was last heard of.
+  std::int64_t nodes() const { return nodes_; }
 
   // ---------------------------------------------------------------------------------------------- calls
 
@@ -336,6 +346,8 @@ class Loop {
   void begin_attempts(const RunPtr& run);
   void watch_afar(store::RunKey key);
   void find_ended();
+  void await_worker(const store::RunRecord& run);
+  void move_stranded();
 
   // loop_drive.cpp: entries of live runs
   void transition(const RunPtr& run, journal::Arrival arrival, EntryExtra extra = {});
@@ -454,7 +466,15 @@ class Loop {
   /// Of bodies, and for a while of some that have come back.
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::unordered_map<store::RunKey, std::vector<Watcher>> watchers_;
-  std::map<std::string, std::unordered_set<store::RunKey>> without_worker_;
+
+  /// Runs that this program cannot drive.
+  struct Stranded {
+    std::unordered_set<store::RunKey> runs;
+    bool asked = false;  ///< since the lease was last renewed: no other node can, either
+  };
+
+  /// By workflow and version.
+  std::map<std::pair<std::string, std::int32_t>, Stranded> without_worker_;
   /// Runs at rest that await a payload, by workspace and token. A hint: the store decides who gets it.
   std::unordered_map<std::uint64_t, store::RunKey> listeners_;
 
@@ -476,6 +496,8 @@ class Loop {
   /// No attempt begins there any more, and runs go from memory when they rest; by then, or it is taken back.
   std::map<std::int32_t, TimePoint> draining_;
   std::chrono::nanoseconds lease_{0};  ///< 0: the partitions are for keeps
+  std::int64_t nodes_ = 1;
+  bool told_workflows_ = false;  ///< to the others: what this node can drive
   bool keeping_ = false;
   std::optional<TimePoint> next_keep_;
   std::chrono::nanoseconds keep_after_{0};

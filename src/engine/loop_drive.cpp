@@ -162,6 +162,11 @@ store::AdvanceRun Loop::prepare(const RunPtr& run, Entry& entry) {
 store::Changes Loop::apply_entry(LiveRun& run, const Entry& entry,
                                  const std::vector<detail::ChildSpec>& children) {
   store::Changes changes;
+  if (run.type != nullptr && run.type->version > run.code_version) {
+    // From here on an older program leaves it alone.
+    run.code_version = run.type->version;
+    changes.code_version = run.code_version;
+  }
   const auto clear = [&](const std::string& op) {
     const Operation* operation = run.state.find(op);
     if (operation != nullptr && has_timer(*operation))
@@ -567,6 +572,7 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
     run->workspace = command.run.workspace;
     run->instance = command.run.instance;
     run->type = type;
+    run->code_version = command.run.code_version;
     run->deadline = command.run.deadline;
     run->frame = new_frame();
     Entry entry;

@@ -18,6 +18,15 @@ constexpr std::chrono::seconds drain_patience{10};
 /// How often runs of others are looked at that somebody here waits for; and more for every so many of them.
 constexpr std::chrono::milliseconds look_afar_every{50};
 constexpr std::size_t afar_per_millisecond = 100;
+/// So many runs are moved in one go.
+constexpr std::size_t moved_at_once = 1000;
+
+std::vector<store::WorkflowVersion> workflows_in(const Registry& registry) {
+  std::vector<store::WorkflowVersion> workflows;
+  for (const detail::WorkflowType* type : registry.all())
+    workflows.push_back({type->name, type->version});
+  return workflows;
+}
 
 }  // namespace
 
@@ -43,6 +52,7 @@ void Loop::own(const std::vector<store::Gained>& gained) {
     homes_.push_back(each.partition);
   }
   owned_before_.clear();
+  counters_.partitions_gained += gained.size();
   if (gained.empty()) return;
   well_at_ = now_ + well_after;
   tell_share("gained", gained.size());
@@ -63,6 +73,7 @@ void Loop::disown_all() {
   live_in_.clear();
   draining_.clear();
   afar_.clear();
+  told_workflows_ = false;
   keeping_ = false;
   next_keep_.reset();
   keep_after_ = {};
@@ -73,9 +84,13 @@ void Loop::disown_all() {
 void Loop::keep() {
   keeping_ = true;
   const bool works = workers_ && !stopping_;
-  submit(store::KeepNode{.now = now_, .works = works}, [this, works](Answer& answer) {
+  store::KeepNode command{.now = now_, .works = works};
+  if (!told_workflows_) command.workflows = workflows_in(registry_);
+  told_workflows_ = true;
+  submit(std::move(command), [this, works](Answer& answer) {
     const auto& kept = std::get<store::NodeKept>(answer);
     keeping_ = false;
+    nodes_ = kept.nodes;
     own(kept.gained);
     // Others set timers of our runs, too; whose hint was lost is found here.
     next_due_ = now_;
@@ -85,8 +100,10 @@ void Loop::keep() {
         is_waiting ? std::min(std::max<std::chrono::nanoseconds>(keep_after_ * 2, keep_first_after),
                               lease_ / 3)
                    : lease_ / 3;
-    next_keep_ = now_ + keep_after_;
+    next_keep_ = told_workflows_ ? now_ + keep_after_ : now_;
     if (!stopping_) give_up_surplus(kept.surplus);
+    for (auto& [workflow, stranded] : without_worker_) stranded.asked = false;
+    move_stranded();
     if (!draining_.empty()) go_on_draining();
   });
 }
@@ -132,6 +149,7 @@ void Loop::go_on_draining() {
     for (const auto& [key, watchers] : watchers_) {
       if (!live(key)) watch_afar(key);
     }
+    counters_.partitions_left += empty.size();
     submit(store::GiveUp{std::move(empty)}, [](Answer&) {});
   }
   for (const std::int32_t partition : late) take_back(partition);
@@ -156,6 +174,41 @@ void Loop::begin_attempts(const RunPtr& run) {
     if (operation.kind == journal::RequestKind::step) steps.push_back(operation.op);
   }
   for (const std::string& op : steps) begin_attempt(run, op);
+}
+
+/// Never diverged: it waits for a program that has the workflow, here or elsewhere.
+void Loop::await_worker(const store::RunRecord& run) {
+  without_worker_[{run.workflow, run.code_version}].runs.insert(run.key);
+}
+
+/// Some node may be able to drive what this one cannot. Where none is, it is asked again when the lease is renewed: nodes
+/// have come by then, or learnt.
+void Loop::move_stranded() {
+  if (lease_ == std::chrono::nanoseconds{0} || !workers_ || stopping_ || lost_) return;
+  std::erase_if(without_worker_, [](const auto& each) { return each.second.runs.empty(); });
+  for (auto& [workflow, stranded] : without_worker_) {
+    if (stranded.asked) continue;
+    stranded.asked = true;
+    store::MoveRuns command{.runs = {}, .now = now_};
+    for (const RunKey key : stranded.runs) {
+      if (command.runs.size() == moved_at_once) break;
+      command.runs.push_back(key);
+    }
+    std::ranges::sort(command.runs);
+    const std::vector<RunKey> asked = command.runs;
+    submit(std::move(command), [this, workflow, asked](Answer& answer) {
+      const auto& stay = std::get<store::RunsFound>(answer).runs;
+      const auto found = without_worker_.find(workflow);
+      for (const RunKey key : asked) {
+        if (std::ranges::binary_search(stay, key)) continue;
+        ++counters_.runs_moved;
+        if (found != without_worker_.end()) found->second.runs.erase(key);
+        // Whoever waits for it here will not hear of it here.
+        if (watchers_.contains(key)) watch_afar(key);
+      }
+      if (stay.size() < asked.size() && found != without_worker_.end()) found->second.asked = false;
+    });
+  }
 }
 
 void Loop::watch_afar(RunKey key) {

@@ -105,9 +105,11 @@ void Loop::activate(store::RunLoaded stored) {
     return;
   }
   const detail::WorkflowType* type = registry_.find(stored.run.workflow);
-  if (type == nullptr || type->version < stored.run.code_version) {
-    // Never diverged: it waits for a program that has the workflow.
-    without_worker_[stored.run.workflow].insert(key);
+  if (type != nullptr && type->version < stored.run.code_version) type = nullptr;
+  const store::Gained& gained = owned_.at(stored.run.partition);
+  // Where its owner crashed that is counted before others get it: their own partitions do not say so.
+  if (type == nullptr && (lease_ == std::chrono::nanoseconds{0} || gained.clean)) {
+    await_worker(stored.run);
     finish_loading(key, nullptr);
     return;
   }
@@ -135,6 +137,7 @@ void Loop::activate(store::RunLoaded stored) {
   run.generation = stored.run.generation;
   run.first_seq = stored.run.first_seq;
   run.type = type;
+  run.code_version = stored.run.code_version;
   run.deadline = stored.run.deadline;
   for (const journal::Record& record : loaded->records) {
     // An operator's retry of a run that missed its deadline has none to keep.
@@ -154,7 +157,6 @@ void Loop::activate(store::RunLoaded stored) {
   // What an operator's call has just asked for was never begun, so it cannot be lost.
   const bool is_fresh = just_opened_.erase(key) != 0;
   const bool has_lost = !is_fresh && !lost_here(run).empty();
-  const store::Gained& gained = owned_.at(run.partition);
   const bool is_careful = gained.crashes >= 2;
   const bool counted = !gained.clean && !is_fresh && !uncounted_.contains(key) &&
                        !counted_.contains(key) && (has_lost || is_careful);
@@ -227,6 +229,13 @@ void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
 
 void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   const RunPtr run = loaded->run;
+  if (run->type == nullptr) {
+    drop(run);
+    await_worker(loaded->stored.run);
+    finish_loading(run->key, nullptr);
+    suspect_progress(run->key, true);
+    return;
+  }
   const auto& starts_at = loaded->stored.starts_at;
   const bool is_too_late = run->deadline && *run->deadline <= now_;
   if (starts_at && *starts_at > now_ && !is_too_late) {
@@ -320,10 +329,14 @@ void Loop::mark(RunKey key, journal::Seq next, Status status, journal::Failure r
 }
 
 void Loop::workflow_added(const std::string& name) {
-  const auto found = without_worker_.find(name);
-  if (found == without_worker_.end()) return;
-  const auto waiting = std::move(found->second);
-  without_worker_.erase(found);
+  told_workflows_ = false;
+  if (next_keep_) next_keep_ = now_;
+  std::vector<RunKey> waiting;
+  std::erase_if(without_worker_, [&](const auto& each) {
+    if (each.first.first != name) return false;
+    waiting.insert(waiting.end(), each.second.runs.begin(), each.second.runs.end());
+    return true;
+  });
   if (!workers_) return;
   for (const RunKey key : waiting) load(key);
 }

@@ -78,8 +78,7 @@ void Loop::find_due() {
   next_due_.reset();
   std::int64_t limit = due_page;
   // Timers of runs nobody here can drive stay due; they must not crowd out the others.
-  for (const auto& [workflow, runs] : without_worker_)
-    limit += static_cast<std::int64_t>(runs.size());
+  for (const auto& [workflow, stranded] : without_worker_) limit += std::ssize(stranded.runs);
   submit(store::FindDue{now_, limit}, [this, limit](Answer& answer) {
     finding_due_ = false;
     auto& due = std::get<store::TimersDue>(answer);

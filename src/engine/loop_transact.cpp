@@ -65,6 +65,8 @@ void Loop::follow_up(const store::Effects& effects) {
 /// While there is no store it is not worth a look: when it is opened, what there is to do is found by the state of runs.
 void Loop::hinted(const store::Effects& effects, TimePoint now) {
   now_ = now;
+  counters_.hints += effects.wake.size() + effects.created.size() + effects.ended.size() +
+                     effects.opened.size() + effects.moved.size();
   if (!lost_ && opened_ && !stopping_) follow_up(effects);
 }
 

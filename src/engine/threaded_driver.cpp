@@ -325,7 +325,10 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& roun
   auto answers = store_.store->execute_growing(round);
   own_meter().commit_time.add(base::monotonic_now() - began - round.waited());
   own_meter().commands.add(round.size());
-  if (!answers) ++own_meter().store_errors;
+  if (!answers) {
+    ++own_meter().store_errors;
+    own_meter().leases_lost = store_.store->leases_lost();
+  }
   return answers;
 }
 

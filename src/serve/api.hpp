@@ -36,6 +36,7 @@ struct Parts {
   std::chrono::nanoseconds retention{};
   http::WorkspaceLimits workspace{};
   std::shared_ptr<store::KeyReader> keys{};  ///< where other processes have the store open, too
+  std::string node{};                        ///< what this process is called
 };
 
 class Api : public std::enable_shared_from_this<Api> {

@@ -97,6 +97,17 @@ void tell_loop(MetricsText& text, const engine::Loop& loop) {
   text.gauge("steps_in_flight", "Step bodies that are running", loop.bodies_in_flight());
   text.gauge("waiting_clients", "Callers that wait for the end of a run", loop.watchers());
   text.gauge("frame_bytes", "Memory of suspended runs", loop.frame_bytes());
+  text.gauge("nodes", "Nodes of the store, this one included, as it last saw them",
+             static_cast<std::uint64_t>(loop.nodes()));
+  text.gauge("node_partitions", "Partitions whose runs this node drives", loop.partitions());
+  text.gauge("node_draining", "Of them, those it is leaving to others", loop.draining());
+  text.counter("partitions_gained_total", "Partitions that became this node's",
+               counters.partitions_gained);
+  text.counter("partitions_left_total", "Partitions it left to others in order",
+               counters.partitions_left);
+  text.counter("runs_moved_total", "Runs it could not drive and left to nodes that can",
+               counters.runs_moved);
+  text.counter("hints_total", "Runs of its own that others had done something to", counters.hints);
   text.gauge("store_lost", "1 while the store is not available", loop.is_store_lost() ? 1 : 0);
 }
 
@@ -113,6 +124,9 @@ void tell_driver(MetricsText& text, const engine::DriverMeter& meter) {
   text.sample("", meter.step_wait, nanoseconds_per_second);
   text.counter("store_errors_total", "Transactions that failed; each time the store is reopened",
                meter.store_errors);
+  text.counter("lease_lost_total",
+               "Transactions that were refused because others had taken this node's lease",
+               meter.leases_lost);
 }
 
 void tell_kernel(MetricsText& text, const idempotency::KernelCounters& counters) {

@@ -58,6 +58,20 @@ KeyWish wish_of(const wire::NewKey& body, const http::Call& call) {
   return wish;
 }
 
+/// A process that has the store to itself is the one that is asked.
+store::NodeList nodes_of(const Parts& parts) {
+  store::NodeList found = value_or_throw(parts.driver->reader()->nodes());
+  for (store::NodeRecord& node : found.nodes) {
+    if (node.lease > std::chrono::nanoseconds{0}) continue;
+    node.name = parts.node;
+    node.kept_at = parts.driver->now();
+    node.is_this = true;
+    for (const detail::WorkflowType* type : parts.registry->all())
+      node.workflows.push_back({type->name, type->version});
+  }
+  return found;
+}
+
 }  // namespace
 
 void Api::add_keys() {
@@ -108,6 +122,9 @@ void Api::add_operating() {
                                items.emplace_back(view_of(*type));
                              return json::object{{"items", std::move(items)}};
                            });
+
+  look<wire::NodeList>("/api/v1/nodes", "nodes.list", Needs::read, {},
+                       [this](http::Call&) { return view(nodes_of(parts_)); });
 
   const auto open = [this](const std::string& path, const std::string& name,
                            std::function<http::Response()> answer) {

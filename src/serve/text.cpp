@@ -53,6 +53,11 @@ std::optional<Millis> read_duration(std::string_view text) {
   return std::chrono::duration_cast<Millis>(*duration);
 }
 
+std::string duration_text(std::chrono::nanoseconds duration) {
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return whole % 1000 == 0 ? std::to_string(whole / 1000) + "s" : std::to_string(whole) + "ms";
+}
+
 std::string time_text(TimePoint time) {
   const std::string quoted = value::encode(time);  // with quotes and nanoseconds
   const std::size_t dot = quoted.find('.');

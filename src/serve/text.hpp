@@ -3,6 +3,7 @@
 
 #include <semel/error.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,9 @@ namespace semel::serve {
 
 /// "500ms", "30s", "15m", "24h", "30d". None where it is none of these or longer than a hundred years.
 std::optional<Millis> read_duration(std::string_view text);
+
+/// The same for a duration that is none of a user's: in seconds where it is whole ones.
+std::string duration_text(std::chrono::nanoseconds duration);
 
 /// "2026-01-31T12:00:00.000Z".
 std::string time_text(TimePoint time);

@@ -111,7 +111,10 @@ json::object view(const store::RunRecord& run, const Beside& beside,
   if (run.status == Status::pending && beside.starts_at)
     waits.push_back({{"kind", "timer"}, {"until", time_text(*beside.starts_at)}});
   const detail::WorkflowType* type = registry.find(run.workflow);
-  if (goes_on(run.status) && (type == nullptr || type->version < run.code_version))
+  const bool has_worker = beside.owner ? beside.owner->has_worker
+                                       : type != nullptr && type->version >= run.code_version;
+  if (beside.owner && !beside.owner->node.empty()) object["node"] = beside.owner->node;
+  if (goes_on(run.status) && !has_worker)
     waits.push_back({{"kind", "worker"}, {"name", run.workflow}});
   object["waitingFor"] = std::move(waits);
   json::object attributes;
@@ -149,6 +152,26 @@ json::object view(const store::HookRecord& hook) {
           {"waiting", hook.waiting}, {"webhook", hook.webhook}};
 }
 
+json::object view(const store::NodeList& nodes) {
+  json::array items;
+  for (const store::NodeRecord& node : nodes.nodes) {
+    json::object item{{"name", node.name},
+                      {"number", node.number},
+                      {"since", time_text(node.since)},
+                      {"lastHeardOf", time_text(node.kept_at)},
+                      {"works", node.works},
+                      {"partitions", node.partitions},
+                      {"isThis", node.is_this}};
+    if (node.lease > std::chrono::nanoseconds{0}) item["lease"] = duration_text(node.lease);
+    json::array workflows;
+    for (const store::WorkflowVersion& each : node.workflows)
+      workflows.push_back({{"name", each.name}, {"version", each.version}});
+    item["workflows"] = std::move(workflows);
+    items.push_back(std::move(item));
+  }
+  return {{"items", std::move(items)}, {"unownedPartitions", nodes.unowned}};
+}
+
 json::object view(const Entry& entry) {
   return {{"seq", entry.seq},
           {"at", time_text(entry.at)},
@@ -166,6 +189,7 @@ store::RunRecord find_run(store::Reader& reader, const std::string& workspace,
 
 Beside read_beside(store::Reader& reader, const store::RunRecord& run) {
   Beside beside;
+  if (goes_on(run.status)) beside.owner = value_or_throw(reader.owner(run));
   if (!run.version) {
     beside.entries.emplace();
     for (const store::Timer& timer : value_or_throw(reader.timers(run.key))) {

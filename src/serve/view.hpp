@@ -23,6 +23,7 @@ struct Beside {
   std::vector<TimePoint> times{};         ///< of the entries, where known
   std::optional<TimePoint> started_at{};  ///< when its first entry was written
   std::optional<TimePoint> starts_at{};   ///< of a delayed run
+  std::optional<store::RunOwner> owner{};  ///< of an unfinished run on a store that nodes share
 };
 
 /// HTTP.md's Run.
@@ -35,6 +36,8 @@ boost::json::object result_view(const detail::RunEnd& end);
 std::string_view word_of(store::ReservationState state);
 
 boost::json::object view(const store::HookRecord& hook);
+/// {"items", "unownedPartitions"}.
+boost::json::object view(const store::NodeList& nodes);
 boost::json::object view(const Entry& entry);
 
 /// From the reader: for those who look.

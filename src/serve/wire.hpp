@@ -103,12 +103,13 @@ struct Run {
   std::optional<std::string> completedAt{};
   std::vector<WaitingFor> waitingFor;
   std::optional<std::uint32_t> attempts{};
+  std::optional<std::string> node{};
   std::map<std::string, std::string> attributes;
 };
 BOOST_DESCRIBE_STRUCT(Run, (),
                       (id, workflow, status, version, workspace, input, output, error,
                        idempotencyKey, createdAt, startedAt, completedAt, waitingFor, attempts,
-                       attributes))
+                       node, attributes))
 
 struct Started {
   Run run;
@@ -195,6 +196,33 @@ struct WorkflowList {
   std::optional<std::string> nextCursor{};
 };
 BOOST_DESCRIBE_STRUCT(WorkflowList, (), (items, nextCursor))
+
+struct WorkflowVersion {
+  std::string name;
+  int version = 1;
+};
+BOOST_DESCRIBE_STRUCT(WorkflowVersion, (), (name, version))
+
+struct Node {
+  std::string name;
+  std::int64_t number = 0;
+  std::string since;
+  std::string lastHeardOf;
+  std::optional<std::string> lease{};
+  bool works = true;
+  std::int64_t partitions = 0;
+  bool isThis = false;
+  std::vector<WorkflowVersion> workflows;
+};
+BOOST_DESCRIBE_STRUCT(Node, (),
+                      (name, number, since, lastHeardOf, lease, works, partitions, isThis,
+                       workflows))
+
+struct NodeList {
+  std::vector<Node> items;
+  std::int64_t unownedPartitions = 0;
+};
+BOOST_DESCRIBE_STRUCT(NodeList, (), (items, unownedPartitions))
 
 struct NewKey {
   std::string name;

@@ -154,6 +154,7 @@ std::optional<std::string> key_holder(Tables& tables, RunKey run, TimePoint now)
 
 void apply(Tables& tables, RunKey run, Seq next, const Changes& changes, TimePoint now,
            Effects& effects) {
+  if (changes.code_version > 0) tables.runs.raise_code_version(run, changes.code_version);
   for (const std::int64_t item : changes.inbox_consumed) tables.wakeups.consume(run, item);
   for (const std::int64_t payload : changes.payloads_consumed) tables.hooks.consume(run, payload);
   apply_timers(tables, run, changes);

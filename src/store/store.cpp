@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> command_nam
     "reopen_run", "mark_run",     "save_progress", "sweep",     "load_run",         "read_inbox",
     "find_due",   "find_work",    "find_run",      "deliver",   "resume_or_start",  "reserve",
     "complete",   "release",      "renew",         "forget",    "find_reservation", "transact",
-    "keep_node",  "give_up",      "find_ended"};
+    "keep_node",  "give_up",      "find_ended",    "move_runs"};
 
 }  // namespace
 

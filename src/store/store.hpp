@@ -174,6 +174,8 @@ struct Changes {
   /// Of the run's row; absent: unchanged, nothing is written. It is `running` all the same where an outcome entry follows
   /// that the workflow goes on from (all but that of a `child` that is there): its owner has work.
   std::optional<Status> status;
+  /// Of the workflow as it is where the run is driven: kept where it is higher than what the run has. 0: unchanged.
+  std::int32_t code_version = 0;
   std::vector<Timer> timers_set;
   std::vector<Timer> timers_cleared;
   std::vector<std::int64_t> inbox_consumed;
@@ -200,12 +202,30 @@ struct OpenNode {
   bool works = true;
 };
 
+/// A workflow that a node can drive, and the highest version of its runs that it can.
+struct WorkflowVersion {
+  std::string name;
+  std::int32_t version = 1;
+
+  bool operator==(const WorkflowVersion&) const = default;
+};
+
 /// The node is there and wants its share of the partitions; where it does not work, none. Nodes that were not heard of for the
 /// length of a lease lose theirs here, and with them the right to write anything. Answers `NodeKept`. A node that lost its
 /// own lease is refused this as it is everything else.
 struct KeepNode {
   TimePoint now{};
   bool works = true;
+  std::optional<std::vector<WorkflowVersion>>
+      workflows{};  ///< what it can drive; absent: as it said before
+};
+
+/// Runs of the node's that it cannot drive: each goes to a partition of a node that works and can, whose owner is told, in
+/// this commit. Answers `RunsFound`: those that are the node's still, because there is none. What is over or marked, or
+/// not the node's any more, is left as it is and not among them.
+struct MoveRuns {
+  std::vector<RunKey> runs;
+  TimePoint now{};
 };
 
 /// The node leaves these to others, in order: nothing of theirs is under way. Answers `Done`.
@@ -379,7 +399,8 @@ struct FindRun {
 using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun,
                              ReopenRun, MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue,
                              FindWork, FindRun, Deliver, ResumeOrStart, Reserve, Complete, Release,
-                             Renew, Forget, FindReservation, Transact, KeepNode, GiveUp, FindEnded>;
+                             Renew, Forget, FindReservation, Transact, KeepNode, GiveUp, FindEnded,
+                             MoveRuns>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -454,6 +475,7 @@ struct NodeOpened {
 struct NodeKept {
   std::vector<Gained> gained;
   std::int64_t surplus = 0;  ///< so many more than its share
+  std::int64_t nodes = 1;    ///< that are there, whether they work or not; this one is among them
 };
 
 struct KeysReserved {
@@ -620,6 +642,9 @@ class Store {
 
   /// How far the clock that all nodes go by is ahead of this machine's. From any thread.
   virtual std::chrono::nanoseconds clock_lead() const { return {}; }
+
+  /// How often this process has found its lease taken by others, over all times it had the store open. From any thread.
+  virtual std::uint64_t leases_lost() const { return 0; }
 };
 
 struct ListFilter {
@@ -686,6 +711,30 @@ struct Orphan {
   Status status = Status::waiting;
 };
 
+/// A process that has the store open.
+struct NodeRecord {
+  std::int64_t number = 1;  ///< never used again
+  std::string name{};       ///< empty where nobody said one
+  TimePoint since{};
+  TimePoint kept_at{};                 ///< last heard of
+  std::chrono::nanoseconds lease{0};   ///< 0: it has the store to itself
+  bool works = true;                   ///< takes partitions
+  bool is_this = false;                ///< the one that looks
+  std::int64_t partitions = 0;         ///< that are its own
+  std::vector<WorkflowVersion> workflows{};  ///< that it can drive, by name; of one with a lease
+};
+
+struct NodeList {
+  std::vector<NodeRecord> nodes;  ///< by number
+  std::int64_t unowned = 0;       ///< partitions that nobody has
+};
+
+/// Who drives a run.
+struct RunOwner {
+  std::string node;        ///< its name; empty: nobody just now
+  bool has_worker = true;  ///< a node that works can drive it, this or another
+};
+
 /// Looks without touching: sees what is committed, never waits for a writer. Any thread; calls are serialised inside.
 class Reader {
  public:
@@ -706,6 +755,13 @@ class Reader {
   virtual base::Result<std::vector<Undelivered>> undelivered(RunKey run) = 0;
   /// The predicate behind "no run is ever stuck"; see docs/guarantees.md.
   virtual base::Result<std::vector<Orphan>> orphans(std::size_t limit) = 0;
+
+  virtual base::Result<NodeList> nodes() { return NodeList{}; }
+
+  /// None: the store is one process's, and so are its runs.
+  virtual base::Result<std::optional<RunOwner>> owner(const RunRecord&) {
+    return std::optional<RunOwner>{};
+  }
 };
 
 }  // namespace semel::store

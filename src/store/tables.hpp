@@ -87,6 +87,8 @@ class RunTable {
   virtual std::vector<RunKey> unfinished_children(RunKey parent) = 0;
 
   virtual void set_status(RunKey run, Status status) = 0;
+  /// Where it is higher than what is there.
+  virtual void raise_code_version(RunKey run, std::int32_t version) = 0;
   virtual void mark(RunKey run, Status status, const journal::Failure& reason) = 0;
   virtual void end(RunKey run, const End& end, TimePoint now) = 0;
 

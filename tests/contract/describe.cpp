@@ -57,6 +57,7 @@ std::string text(const std::vector<HookClaim>& claims) {
 std::string text(const Changes& changes) {
   std::string out;
   if (changes.status) out += " status " + text(*changes.status);
+  if (changes.code_version > 0) out += fmt::format(" code {}", changes.code_version);
   for (const Timer& timer : changes.timers_set) out += " set " + describe(timer);
   for (const Timer& timer : changes.timers_cleared) out += " clear " + describe(timer);
   if (!changes.inbox_consumed.empty()) out += fmt::format(" consume {}", changes.inbox_consumed);
@@ -102,7 +103,8 @@ struct AnswerText {
   }
 
   std::string operator()(const NodeKept& answer) const {
-    return fmt::format("kept {} surplus {}", text(answer.gained), answer.surplus);
+    return fmt::format("kept {} surplus {} nodes {}", text(answer.gained), answer.surplus,
+                       answer.nodes);
   }
 
   std::string operator()(const KeysReserved& answer) const {
@@ -273,6 +275,10 @@ struct CommandText {
 
   std::string operator()(const Sweep& command) const {
     return fmt::format("{} limit {}", text(command.now), command.limit);
+  }
+
+  std::string operator()(const MoveRuns& command) const {
+    return fmt::format("{} at {}", command.runs, text(command.now));
   }
 
   std::string operator()(const Reserve& command) const {

@@ -83,6 +83,15 @@ class ModelStore final : public Store {
 
   Answer answer(const GiveUp&) { return Done{}; }
 
+  Answer answer(const MoveRuns& command) {
+    RunsFound found;
+    for (const RunKey key : command.runs) {
+      const auto run = model_.runs.find(key);
+      if (run != model_.runs.end() && can_advance(run->second)) found.runs.push_back(key);
+    }
+    return found;
+  }
+
   Answer answer(const ReserveKeys& command) { return KeysReserved{reserve(command.keys_count)}; }
 
   RunKey reserve(std::int64_t count) {
@@ -275,6 +284,8 @@ class ModelStore final : public Store {
   }
 
   void apply(RunKey key, const Changes& changes, TimePoint now, Effects& effects) {
+    std::int32_t& code_version = run(key).made.code_version;
+    code_version = std::max(code_version, changes.code_version);
     for (const std::int64_t id : changes.inbox_consumed) {
       const auto item = model_.inbox.find(id);
       if (item != model_.inbox.end() && item->second.run == key) model_.inbox.erase(item);

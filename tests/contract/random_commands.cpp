@@ -275,12 +275,23 @@ MarkRun RandomCommands::mark() {
 
 Command RandomCommands::upkeep() {
   if (random_.one_in(4)) return FindEnded{{pick_run(), pick_run(), pick_run()}};
+  if (has_node_ && random_.one_in(6)) return move();
   if (random_.one_in(2)) return ReserveKeys{.keys_count = 3};
   // Whoever is no node has nothing to keep.
-  if (has_node_ && random_.one_in(2)) return KeepNode{.now = now_};
+  if (has_node_ && random_.one_in(2)) {
+    KeepNode keep{.now = now_};
+    if (random_.one_in(2)) keep.workflows = {{"fulfil", 1}, {"refund", 2}};
+    return keep;
+  }
   const bool closed = random_.one_in(2);
   if (closed) has_node_ = false;
   return NodeWell{.closed = closed};
+}
+
+/// There is nobody else; each is asked for once, in order.
+MoveRuns RandomCommands::move() {
+  const std::set<RunKey> runs{pick_run(), pick_run(), pick_run()};
+  return {.runs = {runs.begin(), runs.end()}, .now = now_};
 }
 
 NewRun RandomCommands::make_run(const std::string& workspace) {
@@ -313,6 +324,7 @@ NewRun RandomCommands::make_run(const std::string& workspace) {
 Changes RandomCommands::make_changes(RunKey run, const std::string& workspace) {
   Changes changes;
   if (random_.one_in(2)) changes.status = random_.one_in(2) ? Status::waiting : Status::running;
+  if (random_.one_in(8)) changes.code_version = static_cast<std::int32_t>(1 + random_.below(3));
   const auto timer = [&] {
     return Timer{.run = run,
                  .kind = static_cast<TimerKind>(random_.below(5)),

@@ -5,6 +5,7 @@
 #include "store/store.hpp"
 #include "tests/contract/model_store.hpp"
 
+#include <set>
 #include <vector>
 
 namespace semel::store {
@@ -39,6 +40,7 @@ class RandomCommands {
   std::string pick_shape();
   ReopenRun reopen();
   MarkRun mark();
+  MoveRuns move();
   Command upkeep();
   NewRun make_run(const std::string& workspace);
   Changes make_changes(RunKey run, const std::string& workspace);

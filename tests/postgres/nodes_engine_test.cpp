@@ -178,6 +178,139 @@ TEST_CASE("what a node leaves behind, another finishes") {
     CHECK(runs.at(static_cast<std::size_t>(order)).result<int>() == order + 1);
 }
 
+Workflow<int> twice(int number) {
+  co_return co_await step("twice", [number] { return 2 * number; });
+}
+
+/// Waits two times, and says which version of it did the rest.
+template <int Version>
+Workflow<int> patient(std::string name) {
+  auto first = hook<int>(name + ":first");
+  auto second = hook<int>(name + ":second");
+  co_await first.open();
+  co_await second.open();
+  const int one = co_await first;
+  const int two = co_await second;
+  co_return Version * 100 + one + two;
+}
+
+EngineOptions named(const std::string& name) { return {.node = name, .lease = 3s}; }
+
+TEST_CASE("runs of a workflow that some nodes have go on there, wherever they were made") {
+  PostgresServer& server = empty_server();
+  Engine without{server.url(), named("without")};
+  without.start_workers();
+  Engine with{server.url(), named("with")};
+  with.add("twice", twice);
+  with.start_workers();
+  Engine client{server.url(), named("client")};
+  client.add("twice", twice);
+  constexpr int count = 80;
+
+  std::vector<Run> runs;
+  for (int i = 0; i < count; ++i) runs.push_back(client.start({}, twice, i).run);
+
+  for (int i = 0; i < count; ++i) {
+    const std::string id = runs.at(static_cast<std::size_t>(i)).id();
+    CHECK(runs.at(static_cast<std::size_t>(i)).result<int>() == 2 * i);
+    CHECK(without.run(id).result<int>() == 2 * i);
+  }
+}
+
+TEST_CASE("runs that nobody can drive wait until a node comes that can") {
+  PostgresServer& server = empty_server();
+  Engine without{server.url(), named("without")};
+  without.start_workers();
+  Engine client{server.url(), named("client")};
+  client.add("twice", twice);
+  std::vector<Run> runs;
+  for (int i = 0; i < 10; ++i) runs.push_back(client.start({}, twice, i).run);
+  for (const Run& run : runs) CHECK(run.status() == RunStatus::running);
+
+  Engine with{server.url(), named("with")};
+  with.start_workers();
+  with.add("twice", twice);  // and says so later
+
+  for (int i = 0; i < 10; ++i) CHECK(runs.at(static_cast<std::size_t>(i)).result<int>() == 2 * i);
+}
+
+TEST_CASE("runs of a newer version are left to those who have it") {
+  PostgresServer& server = empty_server();
+  Engine old{server.url(), named("old")};
+  old.add("patient", patient<1>, {.version = 1});
+  old.start_workers();
+  Engine newer{server.url(), named("newer")};
+  newer.add("patient", patient<2>, {.version = 2});
+  newer.start_workers();
+  Engine client{server.url(), named("client")};
+  client.add("patient", patient<2>, {.version = 2});
+
+  std::vector<Run> runs;
+  for (int i = 0; i < 40; ++i)
+    runs.push_back(client.start({}, "patient", Json{"n" + std::to_string(i)}).run);
+  const auto resume = [&](const std::string& token) {
+    for (;;) {
+      try {
+        client.resume(token, 1);
+        return;
+      } catch (const HookNotFoundError&) {
+        std::this_thread::yield();  // nobody has driven it so far
+      }
+    }
+  };
+  for (int i = 0; i < 40; ++i) {
+    resume("n" + std::to_string(i) + ":first");
+    resume("n" + std::to_string(i) + ":second");
+  }
+
+  for (const Run& run : runs) CHECK(run.result<int>() == 202);
+}
+
+TEST_CASE("a run that a newer program has driven is left alone by an older one") {
+  PostgresServer& server = empty_server();
+  const auto open = [&](auto workflow, int version) {
+    auto engine = std::make_unique<Engine>(server.url(), named("v" + std::to_string(version)));
+    engine->add("patient", workflow, {.version = version});
+    engine->start_workers();
+    return engine;
+  };
+  auto old = open(patient<1>, 1);
+  const Run run = old->start({}, "patient", Json{"n"}).run;
+  const std::string id = run.id();
+  while (run.status() != RunStatus::waiting) std::this_thread::yield();
+  const std::size_t entries = run.journal().size();
+  old.reset();
+  auto newer = open(patient<2>, 2);
+  newer->resume("n:first", 1);
+  while (newer->run(id).journal().size() == entries) std::this_thread::yield();
+  newer.reset();
+
+  // It has the payload, and what is asked for later is done.
+  old = open(patient<1>, 1);
+  old->resume("n:second", 1);
+  const Run other = old->start({}, "patient", Json{"m"}).run;
+  old->resume("m:first", 1);
+  old->resume("m:second", 1);
+  CHECK(other.result<int>() == 102);
+  CHECK(old->run(id).status() != RunStatus::completed);
+
+  newer = open(patient<2>, 2);
+  CHECK(newer->run(id).result<int>() == 202);
+}
+
+TEST_CASE("a process that drives nothing keeps its lease, too") {
+  PostgresServer& server = empty_server();
+  World world;
+  Node node{server, world, "node"};
+  Engine client{server.url(), named("client")};
+
+  server.run(
+      "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM semel.node WHERE name = 'client'::bytea"
+      " AND kept_at > opened_at) LOOP PERFORM pg_sleep(0.001); END LOOP; END $$");
+
+  CHECK(client.runs({}).empty());
+}
+
 /// Asks again for as long as another one is at it.
 template <class Work>
 int insisting(Engine& engine, const std::string& key, const Work& work) {

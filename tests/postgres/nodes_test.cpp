@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace semel::store {
 namespace {
@@ -71,6 +72,25 @@ class Node {
     const std::vector<std::int32_t> surplus(partitions.end() - count, partitions.end());
     partitions.resize(partitions.size() - surplus.size());
     expect<Done>(GiveUp{surplus});
+  }
+
+  void can_drive(std::vector<WorkflowVersion> workflows, TimePoint now = at()) {
+    note(expect<NodeKept>(KeepNode{.now = now, .workflows = std::move(workflows)}).gained);
+  }
+
+  /// Of runs that it cannot drive, those that nobody else can, either.
+  std::vector<RunKey> move(std::vector<RunKey> runs, TimePoint now = at()) {
+    return expect<RunsFound>(MoveRuns{.runs = std::move(runs), .now = now}).runs;
+  }
+
+  std::int32_t partition_of(RunKey run) { return expect<RunLoaded>(LoadRun{run}).run.partition; }
+
+  bool has(RunKey run) { return std::ranges::binary_search(partitions, partition_of(run)); }
+
+  std::unique_ptr<Reader> reader() const {
+    auto made = store_->reader();
+    REQUIRE_MESSAGE(made.has_value(), made.error().message);
+    return *std::move(made);
   }
 
   std::unique_ptr<Hints> listen() const {
@@ -281,6 +301,115 @@ TEST_CASE("a run is made where its maker drives it, or anywhere where it drives 
     idle.expect<RunStarted>(start(anywhere));
   }
   CHECK(nodes.first.hints().created.size() + nodes.second.hints().created.size() == 8);
+}
+
+TEST_CASE("a run goes to a node that can drive it, and that one hears of it") {
+  Pair nodes{empty_server()};
+  nodes.first.can_drive({{"other", 1}});
+  nodes.second.can_drive({{"other", 1}, {new_run(1).workflow, 1}});
+  for (RunKey key = 1; key <= 8; ++key)
+    nodes.first.expect<RunStarted>(start(run_of(nodes.first, key)));
+
+  CHECK(nodes.first.move({1, 2, 3, 4, 5, 6, 7, 8}).empty());
+
+  std::set<std::int32_t> places;
+  for (RunKey key = 1; key <= 8; ++key) {
+    CHECK(nodes.second.has(key));
+    places.insert(nodes.second.partition_of(key));
+  }
+  CHECK(places.size() == 8);
+  CHECK(nodes.second.expect<RunsFound>(FindWork{}).runs.size() == 8);
+  CHECK(nodes.second.hints().created.size() == 8);
+  CHECK(nodes.first.hints().created.empty());
+}
+
+TEST_CASE("a run stays where nobody else can drive it") {
+  Pair nodes{empty_server()};
+  const std::string workflow = new_run(1).workflow;
+  NewRun run = run_of(nodes.first, 1);
+  run.code_version = 2;
+  nodes.first.expect<RunStarted>(start(run));
+
+  // Nobody has the workflow, one has it in an older version, one has it and is not there, one has it and works no more.
+  CHECK(nodes.first.move({1}) == std::vector<RunKey>{1});
+  nodes.second.can_drive({{workflow, 1}});
+  CHECK(nodes.first.move({1}) == std::vector<RunKey>{1});
+  nodes.second.can_drive({{workflow, 2}});
+  CHECK(nodes.first.move({1}, at(11s)) == std::vector<RunKey>{1});
+  nodes.second.expect<NodeKept>(KeepNode{.now = at(), .works = false});
+  CHECK(nodes.first.move({1}) == std::vector<RunKey>{1});
+  CHECK(nodes.first.has(1));
+
+  nodes.second.expect<NodeKept>(KeepNode{.now = at()});
+  CHECK(nodes.first.move({1}).empty());
+  CHECK(nodes.second.has(1));
+}
+
+TEST_CASE("nobody moves what is another's, or over") {
+  Pair nodes{empty_server()};
+  const std::string workflow = new_run(1).workflow;
+  nodes.first.can_drive({{workflow, 1}});
+  nodes.second.can_drive({{workflow, 1}});
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 1)));
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 2)));
+  nodes.first.expect<Advanced>(finish(2, 1));
+  const std::int32_t there = nodes.second.partition_of(1);
+
+  CHECK(nodes.first.move({1, 2, 99}).empty());
+
+  CHECK(nodes.second.partition_of(1) == there);
+  CHECK(nodes.first.has(2));
+}
+
+TEST_CASE("what is done to a run that was moved, its new owner hears") {
+  Pair nodes{empty_server()};
+  NewRun run = run_of(nodes.first, 1);
+  run.hooks = {{.token = "t"}};
+  nodes.first.expect<RunStarted>(start(run));
+  nodes.second.can_drive({{run.workflow, 1}});
+  nodes.first.move({1});
+  CHECK(nodes.second.hints().created == std::vector<RunKey>{1});
+
+  nodes.first.expect<Delivered>(Deliver{.token = "t", .payload = "1", .now = at()});
+
+  CHECK(nodes.second.hints().wake == std::vector<RunKey>{1});
+}
+
+TEST_CASE("who looks sees the nodes, what they have, and who drives a run") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  nodes.second.can_drive({{"refund", 3}, {new_run(1).workflow, 1}}, at(2s));
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 1)));
+  nodes.second.give_up(2);
+  const auto reader = nodes.first.reader();
+
+  const NodeList list = reader->nodes().value();
+  REQUIRE(list.nodes.size() == 2);
+  CHECK(list.unowned == 2);
+  const NodeRecord& first = list.nodes.front();
+  const NodeRecord& second = list.nodes.back();
+  CHECK(first.name == "first");
+  CHECK(first.is_this);
+  CHECK(first.works);
+  CHECK(first.partitions == 32);
+  CHECK(first.workflows.empty());
+  CHECK(second.name == "second");
+  CHECK_FALSE(second.is_this);
+  CHECK(second.partitions == 30);
+  CHECK(second.since == at());
+  CHECK(second.kept_at == at(2s));
+  CHECK(second.lease == 10s);
+  CHECK(second.workflows.size() == 2);
+
+  RunRecord run = nodes.first.expect<RunLoaded>(LoadRun{1}).run;
+  RunOwner owner = reader->owner(run).value().value();
+  CHECK(owner.node == "second");
+  CHECK(owner.has_worker);
+  run.code_version = 2;
+  CHECK_FALSE(reader->owner(run).value()->has_worker);
+  nodes.second.expect<Done>(NodeWell{.closed = true});
+  owner = reader->owner(run).value().value();
+  CHECK(owner.node.empty());
 }
 
 TEST_CASE("a node is told at once that there is something for it") {

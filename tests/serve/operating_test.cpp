@@ -111,6 +111,38 @@ TEST_CASE("runs, steps, commits and keys are counted") {
   CHECK(*sample(metrics, "semel_commit_wait_seconds_count") >= 1);
 }
 
+TEST_CASE("the processes that share the store are listed, and a run says who drives it") {
+  Served served;
+  const std::string nap = served.started("nap", "[]");
+  served.reach(nap, "waiting");
+
+  const Json page = served.json(served.get("/api/v1/nodes"));
+  const Json run = served.json(served.get("/api/v1/runs/" + nap));
+  const Json started = served.json(served.get("/api/v1/runs"));
+
+  REQUIRE(page.at("items").as_array().size() == 1);
+  const boost::json::object& node = page.at("items").at(0).as_object();
+  CHECK(node.at("isThis") == true);
+  CHECK(node.at("works") == true);
+  CHECK_FALSE(node.at("name").as_string().empty());
+  CHECK(node.at("partitions").as_int64() >= 1);
+  CHECK(node.at("workflows").as_array().size() == 10);
+  CHECK(page.at("unownedPartitions") == 0);
+  const bool is_shared = node.contains("lease");
+  CHECK(run.as_object().contains("node") == is_shared);
+  if (is_shared) CHECK(run.at("node") == node.at("name"));
+  CHECK(started.at("items").at(0).as_object().contains("node") == is_shared);
+  const std::string metrics = served.get("/metrics").body;
+  CHECK(sample(metrics, "semel_nodes") == 1);
+  CHECK(*sample(metrics, "semel_node_partitions") == node.at("partitions").as_int64());
+  CHECK(*sample(metrics, "semel_partitions_gained_total") == node.at("partitions").as_int64());
+  CHECK(sample(metrics, "semel_node_draining") == 0);
+  CHECK(sample(metrics, "semel_partitions_left_total") == 0);
+  CHECK(sample(metrics, "semel_lease_lost_total") == 0);
+  CHECK(sample(metrics, "semel_runs_moved_total") == 0);
+  CHECK(sample(metrics, "semel_hints_total") == 0);
+}
+
 TEST_CASE("the kernel is there for services in any language") {
   Served served;
   const std::string name = R"({"namespace":"pay","key":"k","scope":{"tenant":"t"})";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace semel::sim {
 
@@ -20,10 +21,13 @@ constexpr std::array<std::string_view, fault_count> fault_names{"crash before co
                                                                 "clock backward",
                                                                 "eviction"};
 
-/// What the simulated engines do. They are never so busy that they reserve more run keys.
+/// What the simulated engines do. They are never so busy that they reserve more run keys, and each has its store to itself.
 constexpr bool is_simulated(std::size_t command) {
   const std::size_t reserve_keys = 1;
-  return command != reserve_keys;
+  const std::size_t keep_node = 24;  // and all behind it are about other nodes
+  static_assert(
+      std::is_same_v<std::variant_alternative_t<keep_node, store::Command>, store::KeepNode>);
+  return command != reserve_keys && command < keep_node;
 }
 
 std::size_t index_of(Fault fault) { return static_cast<std::size_t>(fault); }

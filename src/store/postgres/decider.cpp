@@ -25,7 +25,7 @@ bool looks_at_all(const Command& command) {
                std::is_same_v<Each, NodeWell> || std::is_same_v<Each, Sweep> ||
                std::is_same_v<Each, FindDue> || std::is_same_v<Each, FindWork> ||
                std::is_same_v<Each, KeepNode> || std::is_same_v<Each, GiveUp> ||
-               std::is_same_v<Each, FindEnded>;
+               std::is_same_v<Each, FindEnded> || std::is_same_v<Each, MoveRuns>;
       },
       command);
 }

@@ -165,6 +165,10 @@ class HeldRuns final : public RunTable {
     if (held_.row(run)->status != status) held_.runs.edit(run).status = status;
   }
 
+  void raise_code_version(RunKey run, std::int32_t version) override {
+    if (held_.row(run)->code_version < version) held_.runs.edit(run).code_version = version;
+  }
+
   void mark(RunKey run, Status status, const journal::Failure& reason) override {
     RunRow& row = held_.runs.edit(run);
     row.status = status;

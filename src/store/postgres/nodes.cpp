@@ -1,5 +1,6 @@
 #include "store/postgres/nodes.hpp"
 
+#include "store/postgres/held.hpp"
 #include "store/postgres/schema.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +19,10 @@ constexpr const char* add_node =
 constexpr const char* remove_node = "DELETE FROM semel.node WHERE node = $1::bigint";
 constexpr const char* keep =
     "UPDATE semel.node SET kept_at = $2::bigint, works = $3::bigint WHERE node = $1::bigint";
+
+constexpr const char* tell_workflows =
+    "UPDATE semel.node SET workflows = $2::bytea[], versions = $3::bigint[]"
+    " WHERE node = $1::bigint";
 
 /// A node whose connection is gone is given a third of its lease to come back by itself, unless it is its successor that
 /// asks. One that is just writing is alive, whatever its row says.
@@ -47,13 +52,34 @@ constexpr const char* count_surplus =
     " - CASE WHEN $2::bigint = 0 THEN 0 ELSE"
     " (SELECT (count(*) + w.nodes - 1) / w.nodes FROM semel.partition,"
     "  (SELECT greatest(1, count(*)) AS nodes FROM semel.node WHERE works = 1) w GROUP BY w.nodes)"
-    " END";
+    " END, (SELECT count(*) FROM semel.node)";
 constexpr const char* leave =
     "UPDATE semel.partition SET node = NULL, open = 0 WHERE node = $1::bigint"
     " AND partition = ANY($2::bigint[])";
 constexpr const char* leave_all =
     "UPDATE semel.partition SET node = NULL, open = 0, well = 1, crashes = 0"
     " WHERE node = $1::bigint";
+/// Locked first: nobody gives a run something that its new owner does not hear of.
+constexpr const char* lock_stranded =
+    "SELECT r.run FROM semel.run r JOIN semel.partition p ON p.partition = r.partition"
+    " WHERE r.run = ANY($1::bigint[]) AND r.status < 3"
+    " AND ($2::bigint = 0 OR p.node = $2::bigint) ORDER BY r.run FOR UPDATE OF r";
+/// Spread over what the nodes have that can. One that was not heard of for its lease is no help.
+constexpr const char* move_stranded =
+    "WITH stranded AS (SELECT run, workflow, code_version FROM semel.run"
+    "  WHERE run = ANY($1::bigint[])),"
+    " able AS (SELECT w.name, w.version, p.partition FROM semel.node n"
+    "  CROSS JOIN LATERAL unnest(n.workflows, n.versions) AS w(name, version)"
+    "  JOIN semel.partition p ON p.node = n.node"
+    "  WHERE n.node <> $2::bigint AND n.works = 1 AND n.kept_at + n.lease >= $3::bigint"
+    "  AND w.name IN (SELECT workflow FROM stranded)),"
+    " chosen AS (SELECT s.run, (SELECT (array_agg(a.partition ORDER BY a.partition))"
+    "  [(1 + s.run % count(*))::int] FROM able a WHERE a.name = s.workflow"
+    "  AND a.version >= s.code_version HAVING count(*) > 0) AS partition FROM stranded s),"
+    " moved AS (UPDATE semel.run r SET partition = c.partition FROM chosen c"
+    "  WHERE r.run = c.run AND c.partition IS NOT NULL RETURNING r.run, r.partition)"
+    " INSERT INTO semel.hint (run, partition, kind) SELECT run, partition, $4::bigint FROM moved"
+    " RETURNING run, partition";
 constexpr const char* get_well =
     "UPDATE semel.partition SET well = 1, crashes = 0 WHERE node = $1::bigint";
 constexpr const char* take_keys =
@@ -68,6 +94,20 @@ void add_taking(Pipeline& pipeline, std::int64_t node, std::vector<Gained>& gain
                         .crashes = static_cast<std::int32_t>(rows.integer(i, 2))});
     }
   });
+}
+
+void add_telling(Pipeline& pipeline, std::int64_t node,
+                 const std::vector<WorkflowVersion>& workflows) {
+  Array names = Array::of_bytes();
+  Array versions = Array::of_integers();
+  for (const WorkflowVersion& each : workflows) {
+    names.add(each.name);
+    versions.add(each.version);
+  }
+  Parameters parameters = Parameters::of(node);
+  parameters.add(names);
+  parameters.add(versions);
+  pipeline.add(tell_workflows, parameters);
 }
 
 }  // namespace
@@ -106,11 +146,13 @@ NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeId
   const int works = command.works ? 1 : 0;
   Pipeline pipeline{connection};
   pipeline.add(keep, Parameters::of(membership.node, command.now, works));
+  if (command.workflows) add_telling(pipeline, membership.node, *command.workflows);
   pipeline.add(remove_dead,
                Parameters::of(membership.node, command.now, std::string_view{identity.name}));
   if (command.works) add_taking(pipeline, membership.node, answer.gained);
   pipeline.add(count_surplus, Parameters::of(membership.node, works), [&](const Rows& rows) {
     answer.surplus = std::max<std::int64_t>(0, rows.integer(0, 0));
+    answer.nodes = rows.integer(0, 1);
   });
   pipeline.run();
   membership.gain(answer.gained);
@@ -129,6 +171,42 @@ Done give_up(Connection& connection, const GiveUp& command, Membership& membersh
     return std::ranges::find(command.partitions, each) != command.partitions.end();
   });
   return {};
+}
+
+RunsFound move_runs(Connection& connection, const MoveRuns& command, const Membership& membership,
+                    std::set<std::int32_t>& hinted) {
+  const auto with_runs = [](const std::vector<RunKey>& runs) {
+    Array array = Array::of_integers();
+    for (const RunKey run : runs) array.add(run);
+    Parameters parameters;
+    parameters.add(array);
+    return parameters;
+  };
+  RunsFound answer;
+  Parameters asked = with_runs(command.runs);
+  asked.add(membership.seeker());
+  Pipeline locking{connection};
+  locking.add(lock_stranded, asked, [&](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) answer.runs.push_back(rows.integer(i, 0));
+  });
+  locking.run();
+  // Whoever is no node has all runs, and nobody beside it.
+  if (answer.runs.empty() || !membership.is_open) return answer;
+  Parameters stranded = with_runs(answer.runs);
+  stranded.add(membership.node);
+  stranded.add(command.now);
+  stranded.add(static_cast<std::int64_t>(HintKind::is_new));
+  std::set<RunKey> moved;
+  Pipeline moving{connection};
+  moving.add(move_stranded, stranded, [&](const Rows& rows) {
+    for (int i = 0; i < rows.size(); ++i) {
+      moved.insert(rows.integer(i, 0));
+      hinted.insert(static_cast<std::int32_t>(rows.integer(i, 1)));
+    }
+  });
+  moving.run();
+  std::erase_if(answer.runs, [&](RunKey run) { return moved.contains(run); });
+  return answer;
 }
 
 Done node_well(Connection& connection, const NodeWell& command, Membership& membership) {

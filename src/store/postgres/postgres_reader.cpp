@@ -117,7 +117,10 @@ Conditions conditions_of(const ListFilter& filter) {
 
 class PostgresReader final : public Reader {
  public:
-  explicit PostgresReader(ConnectionOptions options) : options_(std::move(options)) { connect(); }
+  PostgresReader(ConnectionOptions options, std::shared_ptr<const NodeIdentity> self)
+      : options_(std::move(options)), self_(std::move(self)) {
+    connect();
+  }
 
   base::Result<std::optional<RunRecord>> find(std::string_view workspace,
                                               std::string_view id) override {
@@ -264,6 +267,65 @@ class PostgresReader final : public Reader {
     });
   }
 
+  base::Result<NodeList> nodes() override {
+    return reading([&] {
+      NodeList found;
+      std::map<std::int64_t, std::size_t> places;
+      query(
+          "SELECT n.node, n.name, n.opened_at, n.kept_at, n.lease, n.works,"
+          " (SELECT count(*) FROM semel.partition p WHERE p.node = n.node)"
+          " FROM semel.node n ORDER BY n.node",
+          {}, [&](const Rows& rows) {
+            for (int i = 0; i < rows.size(); ++i) {
+              const std::int64_t number = rows.integer(i, 0);
+              places.emplace(number, found.nodes.size());
+              found.nodes.push_back({.number = number,
+                                     .name = rows.text(i, 1),
+                                     .since = rows.time(i, 2),
+                                     .kept_at = rows.time(i, 3),
+                                     .lease = std::chrono::nanoseconds{rows.integer(i, 4)},
+                                     .works = rows.flag(i, 5),
+                                     .is_this = self_ && self_->number == number,
+                                     .partitions = rows.integer(i, 6)});
+            }
+          });
+      query(
+          "SELECT n.node, w.name, w.version FROM semel.node n"
+          " CROSS JOIN LATERAL unnest(n.workflows, n.versions) AS w(name, version)"
+          " ORDER BY n.node, w.name",
+          {}, [&](const Rows& rows) {
+            for (int i = 0; i < rows.size(); ++i) {
+              found.nodes[places.at(rows.integer(i, 0))].workflows.push_back(
+                  {rows.text(i, 1), static_cast<std::int32_t>(rows.integer(i, 2))});
+            }
+          });
+      query(
+          "SELECT count(*) FROM semel.partition p WHERE NOT EXISTS"
+          " (SELECT 1 FROM semel.node n WHERE n.node = p.node)",
+          {}, [&](const Rows& rows) { found.unowned = rows.integer(0, 0); });
+      return found;
+    });
+  }
+
+  base::Result<std::optional<RunOwner>> owner(const RunRecord& run) override {
+    return reading([&] {
+      std::optional<RunOwner> found;
+      query(
+          "SELECT n.name, (EXISTS (SELECT 1 FROM semel.node m"
+          "  CROSS JOIN LATERAL unnest(m.workflows, m.versions) AS w(name, version)"
+          "  WHERE m.works = 1 AND w.name = $2::bytea AND w.version >= $3::bigint))::int"
+          " FROM semel.partition p LEFT JOIN semel.node n ON n.node = p.node"
+          " WHERE p.partition = $1::bigint",
+          Parameters::of(run.partition, std::string_view{run.workflow}, run.code_version),
+          [&](const Rows& rows) {
+            if (rows.size() == 0) return;
+            found = RunOwner{.node = rows.is_null(0, 0) ? std::string{} : rows.text(0, 0),
+                             .has_worker = rows.flag(0, 1)};
+          });
+      return found;
+    });
+  }
+
  private:
   void connect() {
     connection_ = std::make_unique<Connection>(options_);
@@ -316,13 +378,15 @@ class PostgresReader final : public Reader {
 
   std::mutex mutex_;
   ConnectionOptions options_;
+  std::shared_ptr<const NodeIdentity> self_;
   std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace
 
-std::unique_ptr<Reader> make_reader(const ConnectionOptions& options) {
-  return std::make_unique<PostgresReader>(options);
+std::unique_ptr<Reader> make_reader(const ConnectionOptions& options,
+                                    std::shared_ptr<const NodeIdentity> self) {
+  return std::make_unique<PostgresReader>(options, std::move(self));
 }
 
 }  // namespace semel::store::postgres

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "store/postgres/connection.hpp"
+#include "store/postgres/identity.hpp"
 #include "store/store.hpp"
 
 #include <memory>
@@ -8,6 +9,8 @@
 namespace semel::store::postgres {
 
 /// Each call is one read-only transaction on one snapshot. Connects anew where the connection was lost. Throws `Failed`.
-std::unique_ptr<Reader> make_reader(const ConnectionOptions& options);
+/// `self`: who looks, where it is one of the nodes.
+std::unique_ptr<Reader> make_reader(const ConnectionOptions& options,
+                                    std::shared_ptr<const NodeIdentity> self = nullptr);
 
 }  // namespace semel::store::postgres

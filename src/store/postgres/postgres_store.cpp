@@ -123,6 +123,7 @@ struct PostgresStore::Impl {
   void check_lease(const Attempt& attempt) {
     if (attempt.is_there) return;
     ++counters.fenced;
+    ++options.identity->leases_lost;
     connection.run("ROLLBACK");
     throw postgres::Failed{"", {base::Errc::refused, "this node has lost its lease to another"}};
   }
@@ -174,6 +175,8 @@ struct PostgresStore::Impl {
             return postgres::keep_node(connection, each, *options.identity, attempt.membership);
           } else if constexpr (std::is_same_v<Each, GiveUp>) {
             return postgres::give_up(connection, each, attempt.membership);
+          } else if constexpr (std::is_same_v<Each, MoveRuns>) {
+            return postgres::move_runs(connection, each, attempt.membership, hinted);
           } else if constexpr (std::is_same_v<Each, ReserveKeys>) {
             return postgres::reserve_keys(connection, each);
           } else if constexpr (std::is_same_v<Each, NodeWell>) {
@@ -362,10 +365,13 @@ std::chrono::nanoseconds PostgresStore::clock_lead() const {
   return std::chrono::nanoseconds{impl_->clock_lead};
 }
 
+std::uint64_t PostgresStore::leases_lost() const { return impl_->options.identity->leases_lost; }
+
 base::Result<std::unique_ptr<Reader>> PostgresStore::reader() const {
   try {
     return postgres::make_reader(
-        {.url = impl_->options.url, .patience = impl_->options.patience, .read_only = true});
+        {.url = impl_->options.url, .patience = impl_->options.patience, .read_only = true},
+        impl_->options.identity);
   } catch (const Failed& failed) {
     return failed.fault();
   }

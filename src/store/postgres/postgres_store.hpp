@@ -47,6 +47,8 @@ class PostgresStore final : public Store {
 
   std::chrono::nanoseconds clock_lead() const override;
 
+  std::uint64_t leases_lost() const override;
+
   /// A reader of its own connection. May outlive the store.
   base::Result<std::unique_ptr<Reader>> reader() const;
 

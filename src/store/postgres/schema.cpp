@@ -33,7 +33,10 @@ CREATE TABLE semel.node (
   works smallint NOT NULL,             -- wants partitions
   backend integer NOT NULL,            -- of its connection: where that is gone, so is the node
   backend_start timestamptz,
-  name bytea NOT NULL
+  name bytea NOT NULL,
+  -- What it can drive: names, and beside each the highest version of a run.
+  workflows bytea[] NOT NULL DEFAULT '{}',
+  versions bigint[] NOT NULL DEFAULT '{}'
 );
 
 -- Whose the runs are. `node` may name one that is gone: then it is nobody's.
@@ -260,7 +263,7 @@ CREATE TABLE semel.hint (
   hint bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run bigint NOT NULL,
   partition integer NOT NULL,
-  kind smallint NOT NULL  -- 0: it got something, 1: it is new, 2: it is over, 3: it goes on again, 4: it got an entry
+  kind smallint NOT NULL  -- 0: it got something, 1: it is new there, 2: it is over, 3: it goes on again, 4: it got an entry
 );
 )sql",
 };

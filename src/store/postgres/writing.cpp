@@ -19,11 +19,12 @@ constexpr const char* delete_attributes =
 constexpr const char* update_runs =
     "UPDATE semel.run r SET ended_at = x.ended_at, key_until = x.key_until,"
     " keep_until = x.keep_until, first_seq = x.first_seq, generation = x.generation,"
-    " status = x.status, holds_key = x.holds_key, failure = x.failure"
+    " status = x.status, holds_key = x.holds_key, code_version = x.code_version,"
+    " failure = x.failure"
     " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"
-    " $6::bigint[], $7::bigint[], $8::bigint[], $9::bytea[])"
+    " $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[])"
     " AS x(run, ended_at, key_until, keep_until, first_seq, generation, status, holds_key,"
-    " failure) WHERE r.run = x.run";
+    " code_version, failure) WHERE r.run = x.run";
 constexpr const char* insert_runs =
     "INSERT INTO semel.run (run, workspace, created_at, ended_at, deadline, parent, key_ttl,"
     " retention, key_until, keep_until, first_seq, partition, code_version, generation, status,"
@@ -61,8 +62,8 @@ void insert_new_runs(Pipeline& pipeline, const Held& held, std::vector<const Run
 
 void write_runs(Pipeline& pipeline, const Held& held) {
   Columns gone{"i"};
-  Columns without_key{"iiiiiiiib"};
-  Columns with_key{"iiiiiiiib"};
+  Columns without_key{"iiiiiiiiib"};
+  Columns with_key{"iiiiiiiiib"};
   std::vector<const RunSlot*> fresh;
   for (const RunSlot& each : held.runs.slots()) {
     const auto& [run, slot] = each;
@@ -75,7 +76,7 @@ void write_runs(Pipeline& pipeline, const Held& held) {
       const RunRow& row = *slot.now;
       (row.holds_key ? with_key : without_key)
           .add(run, row.ended_at, row.key_until, row.keep_until, row.first_seq, row.generation,
-               row.status, row.holds_key, row.failure);
+               row.status, row.holds_key, row.code_version, row.failure);
     }
   }
   add(pipeline, delete_runs, gone);

@@ -43,6 +43,11 @@ class RunTable final : public store::RunTable {
   std::vector<RunKey> unfinished_children(RunKey parent) override;
 
   void set_status(RunKey run, Status status) override;
+
+  void raise_code_version(RunKey run, std::int32_t version) override {
+    raise_code_version_.run(run, version);
+  }
+
   void mark(RunKey run, Status status, const journal::Failure& reason) override;
   void end(RunKey run, const End& end, TimePoint now) override;
 
@@ -90,6 +95,8 @@ class RunTable final : public store::RunTable {
       "SELECT run FROM semel_run WHERE parent = ?1 AND status NOT IN (3, 4, 5) ORDER BY run"};
   Statement set_status_{database_,
                         "UPDATE semel_run SET status = ?2 WHERE run = ?1 AND status <> ?2"};
+  Statement raise_code_version_{
+      database_, "UPDATE semel_run SET code_version = ?2 WHERE run = ?1 AND code_version < ?2"};
   Statement mark_{database_, "UPDATE semel_run SET status = ?2, failure = ?3 WHERE run = ?1"};
   Statement end_{
       database_,

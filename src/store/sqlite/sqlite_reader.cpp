@@ -103,6 +103,22 @@ class SqliteReader final : public Reader {
     });
   }
 
+  /// One process has the file, or none: then nobody has its runs.
+  base::Result<NodeList> nodes() override {
+    return reading([&] {
+      NodeList found{.nodes = {}, .unowned = 1};
+      Statement node{database_, "SELECT node, opened_at FROM semel_node WHERE open = 1"};
+      Rows rows = node.select();
+      if (!rows.next()) return found;
+      found.nodes.push_back({.number = rows.integer(0),
+                             .since = rows.time(1),
+                             .kept_at = rows.time(1),
+                             .partitions = 1});
+      found.unowned = 0;
+      return found;
+    });
+  }
+
   base::Result<std::vector<RunRecord>> list(const ListFilter& filter) override {
     return reading([&] {
       Conditions where = conditions_of(filter);

@@ -91,6 +91,16 @@ struct SqliteStore::Impl {
 
   Done execute(const GiveUp&) { return {}; }
 
+  /// There is nobody else who could.
+  RunsFound execute(const MoveRuns& command) {
+    RunsFound found;
+    std::ranges::copy_if(command.runs, std::back_inserter(found.runs), [this](RunKey run) {
+      const auto status = tables.common.runs.status(run);
+      return status && *status < Status::completed;
+    });
+    return found;
+  }
+
   RunsFound execute(const FindEnded& command) {
     RunsFound found;
     std::ranges::copy_if(command.runs, std::back_inserter(found.runs), [this](RunKey run) {
