@@ -1,6 +1,7 @@
 // Idempotency over HTTP: what a client sees that sends the same thing twice. Cases have numbers, so that a failure names the
 // line of the table.
 #include "http/raw_client.hpp"
+#include "tests/support/fresh_store.hpp"
 
 #include <semel/semel.hpp>
 
@@ -113,7 +114,7 @@ class Service {
     return {{"number", number}, {"body", body}};
   }
 
-  Engine engine_{"memory:"};
+  Engine engine_{semel::testing::fresh_store()};
   std::mutex mutex_;
   std::condition_variable opened_;
   bool is_open_ = false;

@@ -1,6 +1,6 @@
 // The served engine that is killed.
 //
-//   serve_worker DIRECTORY PORT     serves until it is killed
+//   serve_worker DIRECTORY PORT STORE     serves until it is killed
 //
 // Each charge is written down in the ledger, with the id of its step.
 #include "tests/process/process.hpp"
@@ -33,11 +33,11 @@ Workflow<std::string> process_order(std::string order) {
   co_return "charged";
 }
 
-void serve(const std::filesystem::path& directory, std::uint16_t port) {
+void serve(const std::filesystem::path& directory, std::uint16_t port, const std::string& store) {
   Ledger ledger(directory / "ledger");
   the_ledger = &ledger;
   // Nobody is to be blamed for these crashes.
-  Engine engine{"sqlite:" + (directory / "shop.db").string(), {.crashes_max = 1'000'000}};
+  Engine engine{store, {.crashes_max = 1'000'000}};
   engine.add("process-order", process_order, {.token_payload = type<Approval>()});
   engine.start_workers();
   const auto server = http::serve(engine, {.port = port});
@@ -52,9 +52,10 @@ void serve(const std::filesystem::path& directory, std::uint16_t port) {
 }  // namespace semel::process
 
 int main(int count, char** arguments) {
-  if (count != 3) return 2;
+  if (count != 4) return 2;
   try {
-    semel::process::serve(arguments[1], static_cast<std::uint16_t>(std::stoi(arguments[2])));
+    semel::process::serve(arguments[1], static_cast<std::uint16_t>(std::stoi(arguments[2])),
+                          arguments[3]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "serve_worker: %s\n", error.what());
   }
