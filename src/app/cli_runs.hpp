@@ -12,6 +12,9 @@ void add_idempotency(CLI::App& program, Action& chosen);
 void add_workflows(CLI::App& program, Action& chosen);
 void add_api_keys(CLI::App& program, Action& chosen);
 
+/// From one store to another; without a server.
+void add_copy(CLI::App& program, Action& chosen);
+
 /// What a run waits for, in words.
 std::string waiting_text(const Json& run);
 

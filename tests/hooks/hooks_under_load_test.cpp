@@ -143,8 +143,14 @@ TEST_CASE("16 threads, many times resume_or_start, 100 tokens: every payload rea
   engine.start_workers();
   const int started = send_all(engine, session);
 
+  // A run that ends with payloads unread starts a successor, which is there before the first one's result is.
+  std::vector<Run> runs;
+  do {
+    runs = engine.runs({.limit = 100'000});
+    for (const Run& run : runs) static_cast<void>(run.result<std::vector<std::string>>());
+  } while (engine.runs({.limit = 100'000}).size() != runs.size());
+
   std::map<std::string, Senders> by_token;
-  std::vector<Run> runs = engine.runs({.limit = 100'000});
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     const auto heard = run->result<std::vector<std::string>>();
     const std::string token(run->input().as_array().at(0).as_string());
@@ -155,8 +161,7 @@ TEST_CASE("16 threads, many times resume_or_start, 100 tokens: every payload rea
   CHECK(heard == calls);
   CHECK(started > 0);
   CHECK(static_cast<int>(runs.size()) >= started);
-  // Successors may have been started meanwhile; all have ended, and nothing is left anywhere.
-  CHECK(engine.runs({.limit = 100'000}).size() == runs.size());
+  // All have ended, and nothing is left anywhere.
   for (std::size_t token = 0; token < tokens; ++token)
     CHECK_THROWS_AS(engine.hook("token-" + std::to_string(token)), HookNotFoundError);
 }
