@@ -18,9 +18,8 @@ using store::postgres::Columns;
 using store::sqlite::Rows;
 using store::sqlite::Statement;
 
-/// Of a commit; a run is never cut in two.
-constexpr std::int64_t entries_per_batch = 2000;
-constexpr std::int64_t rows_per_batch = 200;
+/// From then on a commit takes no further run.
+constexpr std::int64_t entries_per_commit = 2000;
 
 /// For people, and so without a password.
 std::string shown(const std::string& url) {
@@ -59,10 +58,11 @@ class Move {
         " FROM semel_run r WHERE r.workspace = ?1 AND r.run > ?2 ORDER BY r.run LIMIT ?3"};
     std::optional<std::int64_t> last;
     std::int64_t entries = 0;
-    for (Rows rows = find.select(workspace_, state.last_run, rows_per_batch); rows.next();) {
+    for (Rows rows = find.select(workspace_, state.last_run, options_.rows_per_commit);
+         rows.next();) {
       last = rows.integer(0);
       entries += rows.integer(1);
-      if (entries >= entries_per_batch) break;
+      if (entries >= entries_per_commit) break;
     }
     return last;
   }
@@ -220,7 +220,7 @@ class Move {
     Columns columns{"ibbbbiii"};
     const std::string token = state.last_token;
     const std::string resume = state.last_resume;
-    for (Rows row = find.select(workspace_, token, resume, rows_per_batch); row.next();) {
+    for (Rows row = find.select(workspace_, token, resume, options_.rows_per_commit); row.next();) {
       state.last_token = row.text(0);
       state.last_resume = row.text(1);
       columns.add(state.workspace, row.view(0), row.view(1), row.view(2), row.view(3),
@@ -239,7 +239,8 @@ class Move {
                    " fingerprint, ns, scope, key, owner, answer FROM semel_reservation"
                    " WHERE workspace = ?1 AND fence > ?2 ORDER BY fence LIMIT ?3"};
     Columns columns{"biiiiiiiibbbbbb"};
-    for (Rows row = find.select(workspace_, state.last_fence, rows_per_batch); row.next();) {
+    for (Rows row = find.select(workspace_, state.last_fence, options_.rows_per_commit);
+         row.next();) {
       state.last_fence = row.integer(0);
       ++state.reservations;
       const store::ReservationId id{.ns = row.text(8), .scope = row.text(9), .key = row.text(10)};
@@ -306,12 +307,15 @@ Copied copy(const CopyOptions& options) {
     target.require_room(options.workspace);
     mark = MoveMark{.copy = new_copy_id(), .target = shown(options.to)};
     source.begin(options.workspace, *mark);
+    options.progress({});
   }
   const bool was_done = mark->is_done;
   CopyState state = target.begin(mark->copy, drawn_of(source));
   if (!state.is_done) {
     state = Move{source, target, *workspace, options}.run(std::move(state));
     target.finish(state, options.workspace, source.was_cut_off());
+    const std::int64_t all = state.runs + state.reservations;
+    options.progress({.done = all, .all = all});
   }
   if (!was_done) source.finish(options.workspace);
   return copied_of(state, was_done, source.left_over());

@@ -25,6 +25,7 @@ struct CopyOptions {
   std::string from;  ///< sqlite:FILE
   std::string to;    ///< postgres://…
   std::string workspace = "default";
+  std::int64_t rows_per_commit = 200;  ///< at most; the entries of a run go with it
   /// Told behind every commit.
   std::function<void(const CopyProgress&)> progress = [](const CopyProgress&) {};
 };
