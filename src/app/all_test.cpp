@@ -1,5 +1,6 @@
 // Many operations at once: all, all_settled, settled.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -35,7 +36,7 @@ TEST_CASE("all waits for every operation and gives the results by position") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(59min);
@@ -55,7 +56,7 @@ TEST_CASE("the operations of all run side by side, whatever order they finish in
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   REQUIRE(shop.first.waiting() + shop.second.waiting() == 2);
@@ -77,7 +78,7 @@ TEST_CASE("all over a vector gives a vector, in the order of the operations") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
   CHECK(engine.start(workflow, 4).run.result<std::vector<int>>() == std::vector{0, 1, 4, 9});
@@ -98,7 +99,7 @@ TEST_CASE("all over a vector of operations without a result gives nothing") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
   CHECK(engine.start(workflow, 3).run.result<int>() == 3);
@@ -121,7 +122,7 @@ TEST_CASE("the first failure is thrown out of all; the others finish and are rec
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   CHECK(kinds(run) == Strings{"started", "step_failed"});
@@ -148,7 +149,7 @@ TEST_CASE("a step that is retried beside a failure of all goes on being retried"
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -164,7 +165,7 @@ TEST_CASE("a run that ends by a failure of all does not wait for the others") {
     Workflow<> run() { co_await all(gated(gate, 1), failing("broken")); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -190,7 +191,7 @@ TEST_CASE("results that come together with the one that ends the run are dropped
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -221,7 +222,7 @@ TEST_CASE("settled gives a failure as a value") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -251,7 +252,7 @@ TEST_CASE("all_settled waits for every operation, failures included") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   const auto vector = engine.add("vector", &Shop::vector, &shop);
 
@@ -273,7 +274,7 @@ TEST_CASE("operations are given their ids in the order listed") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -305,7 +306,7 @@ TEST_CASE("a crash between the results of all runs again only what is not record
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -327,7 +328,7 @@ TEST_CASE("an operation is awaited once") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();

@@ -1,5 +1,6 @@
 // Work under way that is awaited later, and workflows inside workflows.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -41,7 +42,7 @@ TEST_CASE("begin starts an operation and goes on at once") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -62,7 +63,7 @@ TEST_CASE("what was begun and is settled already is awaited without waiting") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -81,7 +82,7 @@ TEST_CASE("what was begun and never awaited goes on while the run does") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -103,7 +104,7 @@ TEST_CASE("what was begun and failed unwatched does not fail the run") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -122,7 +123,7 @@ TEST_CASE("a run's end waits for nothing that was begun") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -142,7 +143,7 @@ TEST_CASE("what was begun is awaited once") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -162,7 +163,7 @@ TEST_CASE("several operations can be begun as one, and raced when they are await
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -183,7 +184,7 @@ TEST_CASE("a whole workflow can be begun and awaited later") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -210,7 +211,7 @@ TEST_CASE("a workflow begun and never awaited goes on while the run does") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(90s);
@@ -239,7 +240,7 @@ TEST_CASE("an awaited workflow is part of the run") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -264,7 +265,7 @@ TEST_CASE("an exception crosses an awaited workflow") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -282,7 +283,7 @@ TEST_CASE("the ids of a branch do not depend on its neighbours") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const auto mine = [&](int neighbour_steps) {
     const Run run = engine.start(workflow, neighbour_steps).run;
@@ -317,7 +318,7 @@ TEST_CASE("branches of all are whole workflows, and may have branches of their o
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(15min);
@@ -349,7 +350,7 @@ TEST_CASE("a branch that fails fails all; its neighbours go on") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);

@@ -1,5 +1,6 @@
 // Cancelling: at once, or with time to clean up.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -44,14 +45,14 @@ struct CarefulRun {
   }
 
   Careful careful;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   std::optional<Run> run;
 };
 
 }  // namespace
 
 TEST_CASE("a run is cancelled when the call returns, and stays so") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   Run run = engine.start(waiting).run;
   engine.run_until_idle();
@@ -77,7 +78,7 @@ TEST_CASE("cancelling a cancelled run is fine; a finished one is not active") {
     Workflow<> completes() { co_return; }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   Run cancelled = engine.start(waiting).run;
   Run failed = engine.start(engine.add("fails", &Shop::fails, &shop)).run;
@@ -95,7 +96,7 @@ TEST_CASE("cancelling a cancelled run is fine; a finished one is not active") {
 }
 
 TEST_CASE("a run is cancelled only at the version that was expected") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   Run run = engine.start(waiting).run;
   const std::uint64_t seen = run.version();
@@ -109,7 +110,7 @@ TEST_CASE("a run is cancelled only at the version that was expected") {
 }
 
 TEST_CASE("a cancelled run frees no more than it should: its key is still remembered") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   Run run = engine.start({.key = "k"}, waiting).run;
 
@@ -178,7 +179,7 @@ TEST_CASE("whatever a run waits for, a cancel with grace gets through to it") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   engine.start({.run_id = "other"}, waiting);
   const auto workflow = engine.add("run", &Shop::waits, &shop);
@@ -294,7 +295,7 @@ TEST_CASE("grace reaches the awaited workflow and every branch's owner, not the 
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run inlined = engine.start(engine.add("inlined", &Shop::inlined, &shop)).run;
   Run branches = engine.start(engine.add("branches", &Shop::branches, &shop)).run;
   engine.run_until_idle();
@@ -324,7 +325,7 @@ TEST_CASE("with grace a step in flight is asked to stop and not waited for") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -345,7 +346,7 @@ TEST_CASE("with grace children are told, too, and clean up themselves") {
     Workflow<> run() { co_await child({.run_id = "child"}, &Careful::run); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("careful", &Careful::run, &shop.careful);
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -359,7 +360,7 @@ TEST_CASE("with grace children are told, too, and clean up themselves") {
 }
 
 TEST_CASE("a delayed run has nothing to clean up: with grace it is cancelled at once") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   Run run = engine.start({.delay = 1h}, waiting).run;
 
@@ -369,7 +370,7 @@ TEST_CASE("a delayed run has nothing to clean up: with grace it is cancelled at 
 }
 
 TEST_CASE("a negative grace is refused") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   Run run = engine.start(waiting).run;
 

@@ -1,5 +1,6 @@
 // Children: runs that a run starts and waits for.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -32,7 +33,7 @@ TEST_CASE("child starts a run of its own and waits for its result") {
     Workflow<int> run() { co_return co_await child(doubled, 21); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -52,7 +53,7 @@ TEST_CASE("a child is started once and its result taken once, whatever crashes")
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -75,7 +76,7 @@ TEST_CASE("children run side by side") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -96,7 +97,7 @@ TEST_CASE("a child that fails throws RunFailedError in its parent") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("failing", failing);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -124,7 +125,7 @@ TEST_CASE("a child that fails with a code of ours is still a run that failed") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("confused", &Shop::confused, &shop);
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
@@ -144,7 +145,7 @@ TEST_CASE("a child that is cancelled throws RunCancelledError in its parent") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
@@ -159,7 +160,7 @@ TEST_CASE("a child attaches to the run that holds its key") {
     Workflow<int> run() { co_return co_await child({.key = "shared"}, doubled, 21); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const Run owner = engine.start({.key = "shared"}, doubled, 21).run;
@@ -189,7 +190,7 @@ TEST_CASE("a child refused its key throws what the start would have thrown") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const auto workflow = engine.add("run", &Shop::run, &shop);
   engine.start({.key = "shared"}, doubled, 21);
@@ -212,7 +213,7 @@ TEST_CASE("options of a child are checked like those of a start") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
@@ -236,7 +237,7 @@ TEST_CASE("a child has a delay, a deadline and attributes like any start") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -258,7 +259,7 @@ TEST_CASE("cancelling reaches the children, and theirs, but not spawned or attac
     Workflow<> parent() { co_await child({.run_id = "child"}, waiting); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("waiting", waiting);
   engine.add("parent", &Shop::parent, &shop);
   const Run shared = engine.start({.key = "shared"}, waiting).run;
@@ -283,7 +284,7 @@ TEST_CASE("a child cannot supersede the run that waits for it") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start({.key = "k"}, engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -303,7 +304,7 @@ TEST_CASE("a child that lost a race goes on, and a fork waits for the same child
     Workflow<int> waits() { co_return co_await child({.run_id = "shared"}, doubled, 5); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run lost = engine.start(engine.add("loses", &Shop::loses, &shop)).run;
   Run waits = engine.start(engine.add("waits", &Shop::waits, &shop)).run;
@@ -323,7 +324,7 @@ TEST_CASE("a parent that ends leaves its children running") {
     Workflow<> run() { static_cast<void>(co_await begin(child(doubled, 21))); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -347,7 +348,7 @@ TEST_CASE("a child can be any registered workflow: by its function, its referenc
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.reference = engine.add("doubled", doubled);
   engine.add("times", &Shop::times, &shop);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -369,7 +370,7 @@ TEST_CASE("a child of a workflow nobody registered fails where it is asked for")
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 

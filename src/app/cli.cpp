@@ -303,6 +303,7 @@ int run_command(std::vector<std::string> arguments, Output output, const Workflo
   add_verify(program, chosen.verify);
   add_doctor(program, chosen.doctor);
   add_migrate(program, chosen.migrate);
+  add_copy(program, chosen.action);
   add_bench(program, chosen);
   add_completion(program, chosen.shell);
   program.footer(

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -20,12 +21,24 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   ~Progress() {
-    if (is_shown_ && count_ >= shown_every) err_ << '\r' << std::string(40, ' ') << '\r';
+    if (is_shown_ && (count_ >= shown_every || columns_ > 40))
+      err_ << '\r' << std::string(columns_, ' ') << '\r';
   }
 
   void add() {
     if (++count_ % shown_every == 0 && is_shown_)
       err_ << '\r' << count_ << ' ' << what_ << std::flush;
+  }
+
+  /// A bar, where it is known how much there is to do.
+  void show(std::uint64_t count, std::uint64_t all) {
+    count_ = count;
+    if (!is_shown_ || all == 0) return;
+    constexpr std::uint64_t width = 30;
+    const std::uint64_t full = std::min(width, width * count / all);
+    err_ << "\r[" << std::string(full, '#') << std::string(width - full, '.') << "] " << count
+         << " of " << all << ' ' << what_ << std::flush;
+    columns_ = 80;
   }
 
   std::uint64_t count() const { return count_; }
@@ -37,6 +50,7 @@ class Progress {
   const std::string what_;
   const bool is_shown_;
   std::uint64_t count_ = 0;
+  std::size_t columns_ = 40;  ///< to wipe
 };
 
 }  // namespace semel::app

@@ -14,6 +14,9 @@ void add_workflows(CLI::App& program, Action& chosen);
 void add_nodes(CLI::App& program, Action& chosen);
 void add_api_keys(CLI::App& program, Action& chosen);
 
+/// From one store to another; without a server.
+void add_copy(CLI::App& program, Action& chosen);
+
 /// What a run waits for, in words.
 std::string waiting_text(const Json& run);
 

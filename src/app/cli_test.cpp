@@ -104,6 +104,7 @@ bool fits_a_screen(const std::string& text) {
 TEST_CASE("help fits a screen and every command comes with an example") {
   const std::vector<Strings> commands{{},
                                       {"proxy"},
+                                      {"copy"},
                                       {"runs"},
                                       {"runs", "list"},
                                       {"runs", "show"},

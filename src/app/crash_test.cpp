@@ -1,5 +1,6 @@
 // Processes that die: what is done again and what is not, and runs that keep killing theirs.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -30,7 +31,7 @@ struct PoisonRun {
   }
 
   Poison poison{};
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const WorkflowRef<Workflow<std::string> (Poison::*)()> workflow =
       engine.add("poison", &Poison::run, &poison);
   std::optional<Run> run;
@@ -55,7 +56,7 @@ TEST_CASE("a recorded step is never run again, whatever crashes") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   for (int i = 0; i < 60; ++i) {
@@ -87,7 +88,7 @@ TEST_CASE("an attempt lost to a crash is made again under the next number and th
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -117,7 +118,7 @@ TEST_CASE("the new number is in the journal before the attempt is made again") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   shop.id = run.id();
@@ -149,7 +150,7 @@ TEST_CASE("attempts lost to crashes do not count towards the attempts of the ret
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -236,7 +237,7 @@ TEST_CASE("progress in between forgives earlier crashes") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -303,7 +304,7 @@ TEST_CASE("suspects run one at a time, until the first makes progress or has had
   for (const bool makes_progress : {true, false}) {
     CAPTURE(makes_progress);
     Slow slow;
-    testing::Engine engine;
+    testing::FreshEngine engine;
     const auto workflow = engine.add("slow", &Slow::run, &slow);
     const Run one = engine.start(workflow, "one").run;
     const Run two = engine.start(workflow, "two").run;
@@ -332,7 +333,7 @@ TEST_CASE("a process that ends while its runs sleep counts against none of them"
     Workflow<> run() { co_await sleep(24h); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -369,7 +370,7 @@ TEST_CASE("a crash at any moment leaves a run that goes on") {
   for (int n = 0; n < 8; ++n) {
     CAPTURE(n);
     Shop shop;
-    testing::Engine engine;
+    testing::FreshEngine engine;
     engine.add("leaf", &Shop::leaf, &shop);
     const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 

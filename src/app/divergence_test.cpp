@@ -1,5 +1,6 @@
 // Changing code under running workflows: versions, and what happens when code and journal disagree.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -103,7 +104,7 @@ struct ProgramRun {
   }
 
   Program program;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const WorkflowRef<Workflow<std::string> (Program::*)()> workflow =
       engine.add("run", &Program::run, &program);
 };
@@ -298,7 +299,7 @@ TEST_CASE("a version asked for twice is the same both times, and takes no operat
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   CHECK(run.result<std::vector<int>>() == std::vector{3, 3, 5});
@@ -310,7 +311,7 @@ TEST_CASE("a version whose minimum is above its maximum is refused") {
     Workflow<> run() { co_await version("a", 2, 1); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -330,7 +331,7 @@ TEST_CASE("other arguments of a step are no divergence") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 

@@ -1,5 +1,6 @@
 // Runs that live on: resume_or_start, its leftovers, and continue_as_new.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel::test {
 namespace {
@@ -19,7 +20,7 @@ Workflow<Strings> chat(std::string token, int count) {
 Workflow<void> deaf(std::string) { co_return; }
 
 TEST_CASE("resume_or_start starts a run with its payload, or resumes the one there is") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("chat", chat);
 
   const ResumedOrStarted first = engine.resume_or_start("c", std::string("a"), chat, "c", 9);
@@ -33,7 +34,7 @@ TEST_CASE("resume_or_start starts a run with its payload, or resumes the one the
 }
 
 TEST_CASE("what a run leaves unread starts the next one, with all of it in order") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("chat", chat);
   const auto send = [&](const char* text) {
     return engine.resume_or_start("c", std::string(text), chat, "c", 1);
@@ -54,7 +55,7 @@ TEST_CASE("what a run leaves unread starts the next one, with all of it in order
 }
 
 TEST_CASE("a run that reads none of what it was started with has no successor") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("deaf", deaf);
 
   const auto answer = engine.resume_or_start("c", std::string("a"), deaf, "c");
@@ -66,7 +67,7 @@ TEST_CASE("a run that reads none of what it was started with has no successor") 
 }
 
 TEST_CASE("a cancelled run's leftovers stay with it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("chat", chat);
   Run run = engine.start({.token = "c", .delay = 1h}, chat, "c", 1).run;
   engine.resume_or_start("c", std::string("a"), chat, "c", 1);
@@ -79,7 +80,7 @@ TEST_CASE("a cancelled run's leftovers stay with it") {
 }
 
 TEST_CASE("resume_or_start checks the payload against the workflow's type, and its options") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("chat", chat, {.token_payload = semel::type<std::string>()});
 
   CHECK_THROWS_AS(engine.resume_or_start("c", 7, chat, "c", 1), ValidationError);
@@ -103,7 +104,7 @@ Workflow<void> sender() {
 
 TEST_CASE("a step that is retried resumes or starts once") {
   sends = 0;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("chat", chat);
   engine.add("sender", sender);
   engine.start(sender);
@@ -129,7 +130,7 @@ Workflow<int> account(std::string token, int balance) {
 }
 
 TEST_CASE("a run goes on as new under its id, its tokens and its payloads") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("account", account);
   Run run = engine.start({.token = "a"}, account, "a", 100).run;
 
@@ -147,7 +148,7 @@ TEST_CASE("a run goes on as new under its id, its tokens and its payloads") {
 TEST_CASE("versions go on through generations, and a generation is all that is replayed") {
   EngineOptions options;
   options.limits.journal_entries_max = 30;
-  testing::Engine engine{options};
+  testing::FreshEngine engine{options};
   engine.add("account", account);
   Run run = engine.start(account, "a", 0).run;
   engine.run_until_idle();
@@ -179,7 +180,7 @@ Workflow<void> steps_as_new(int generation) {
 
 TEST_CASE("steps of another generation have other ids") {
   ids_seen().clear();
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steps_as_new", steps_as_new);
 
   engine.start(steps_as_new, 0).run.result<void>();
@@ -212,7 +213,7 @@ TEST_CASE("a late result of the old generation is not taken for the new one's") 
   Gate here;
   gate = &here;
   bodies = 0;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("leaves_body", leaves_body);
   Run run = engine.start(leaves_body, 0).run;
   engine.run_until_idle();
@@ -235,7 +236,7 @@ Workflow<int> sleeps_on(int generation) {
 }
 
 TEST_CASE("timers of the old generation are gone") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeps_on", sleeps_on);
   Run run = engine.start(sleeps_on, 0).run;
   engine.advance(2h);
@@ -252,7 +253,7 @@ Workflow<int> wrong_arguments() {
 }
 
 TEST_CASE("arguments that do not fit are refused where they are given") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("wrong_arguments", wrong_arguments);
 
   CHECK(engine.start(wrong_arguments).run.result<int>() == 1);
@@ -264,7 +265,7 @@ Workflow<void> emits(int generation) {
 }
 
 TEST_CASE("streams go on through generations") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("emits", emits);
   Run run = engine.start(emits, 0).run;
   run.result<void>();
@@ -278,7 +279,7 @@ Workflow<void> cancelled_as_new(int count) {
 }
 
 TEST_CASE("a run that is being cancelled does not go on as new") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("cancelled_as_new", cancelled_as_new);
   Run run = engine.start(cancelled_as_new, 0).run;
   engine.run_until_idle();

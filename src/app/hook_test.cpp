@@ -1,5 +1,6 @@
 // Hooks: registered, awaited, released; what a workflow and its senders see of them.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel::test {
 namespace {
@@ -28,7 +29,7 @@ Workflow<std::vector<int>> collect(std::string token) {
 }
 
 TEST_CASE("a run waits for a payload and goes on with it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   Run run = engine.start(order, "7").run;
   engine.run_until_idle();
@@ -42,7 +43,7 @@ TEST_CASE("a run waits for a payload and goes on with it") {
 }
 
 TEST_CASE("the first owner keeps the token; others hear its run's id") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   Run first = engine.start(order, "7").run;
   Run second = engine.start(order, "7").run;
@@ -53,7 +54,7 @@ TEST_CASE("the first owner keeps the token; others hear its run's id") {
 }
 
 TEST_CASE("resuming a token nobody has is an error, before and after") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   CHECK_THROWS_AS(engine.resume("order:7", Order{true}), HookNotFoundError);
   Run run = engine.start(order, "7").run;
@@ -66,7 +67,7 @@ TEST_CASE("resuming a token nobody has is an error, before and after") {
 }
 
 TEST_CASE("a payload that does not fit is refused to its sender with the path") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   Run run = engine.start(order, "7").run;
   engine.run_until_idle();
@@ -84,7 +85,7 @@ TEST_CASE("a payload that does not fit is refused to its sender with the path") 
 }
 
 TEST_CASE("payloads sent before the workflow asks are read in order, each once") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run run = engine.start({.token = "n"}, collect, "n").run;
 
@@ -94,7 +95,7 @@ TEST_CASE("payloads sent before the workflow asks are read in order, each once")
 }
 
 TEST_CASE("a start registers its token at once, and a resume is never too early") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run run = engine.start({.token = "n", .delay = 1h}, collect, "n").run;
 
@@ -107,7 +108,7 @@ TEST_CASE("a start registers its token at once, and a resume is never too early"
 }
 
 TEST_CASE("a start whose token another run has makes no run and names the owner") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run owner = engine.start({.token = "n"}, collect, "n").run;
 
@@ -119,7 +120,7 @@ TEST_CASE("a start whose token another run has makes no run and names the owner"
 }
 
 TEST_CASE("superseding cancels the holder of the token and takes it, in one call") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run old = engine.start({.token = "n"}, collect, "n").run;
   engine.run_until_idle();
@@ -132,7 +133,7 @@ TEST_CASE("superseding cancels the holder of the token and takes it, in one call
 }
 
 TEST_CASE("cancelling frees the tokens before it returns") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   Run run = engine.start(order, "7").run;
   engine.run_until_idle();
@@ -145,7 +146,7 @@ TEST_CASE("cancelling frees the tokens before it returns") {
 }
 
 TEST_CASE("with the type given at add, a misfit is refused before the workflow has begun") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect, {.token_payload = semel::type<int>()});
   engine.start({.token = "n", .delay = 1h}, collect, "n");
 
@@ -161,7 +162,7 @@ Workflow<std::string> forgiving() {
 }
 
 TEST_CASE("without the type, a misfit is thrown from the await, consumed once") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("forgiving", forgiving);
   Run run = engine.start({.token = "n", .delay = 1h}, forgiving).run;
   engine.resume("n", "one");
@@ -177,7 +178,7 @@ TEST_CASE("without the type, a misfit is thrown from the await, consumed once") 
 // ------------------------------------------------------------------------------------------------ resume ids
 
 TEST_CASE("a resume id delivers once, for a day and beyond the hook") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run run = engine.start({.token = "n"}, collect, "n").run;
 
@@ -194,7 +195,7 @@ TEST_CASE("a resume id delivers once, for a day and beyond the hook") {
 }
 
 TEST_CASE("a resume can be tied to the version it was decided by") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run run = engine.start(collect, "n").run;
   engine.run_until_idle();
@@ -219,7 +220,7 @@ Workflow<Strings> made_up_tokens() {
 }
 
 TEST_CASE("a token that is made up cannot be guessed and stays the same on replay") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("made_up_tokens", made_up_tokens);
   Run run = engine.start(made_up_tokens).run;
   engine.run_until_idle();
@@ -249,7 +250,7 @@ Workflow<std::string> dispose_and_take_again() {
 
 TEST_CASE(
     "disposed and taken again in one go; two live hooks of one run conflict with each other") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("dispose_and_take_again", dispose_and_take_again);
 
   Run run = engine.start(dispose_and_take_again).run;
@@ -267,7 +268,7 @@ Workflow<void> scoped() {
 }
 
 TEST_CASE("a hook that goes out of scope frees its token, in the commit of what came next") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("scoped", scoped);
   Run run = engine.start(scoped).run;
   engine.run_until_idle();
@@ -282,7 +283,7 @@ TEST_CASE("a hook that goes out of scope frees its token, in the commit of what 
 TEST_CASE("leaving memory releases nothing") {
   EngineOptions options;
   options.frame_bytes_max = 1;
-  testing::Engine engine{options};
+  testing::FreshEngine engine{options};
   engine.add("collect", collect);
   Run run = engine.start(collect, "n").run;
   engine.run_until_idle();
@@ -308,7 +309,7 @@ Workflow<std::string> conflicted() {
 }
 
 TEST_CASE("awaiting a hook in conflict throws, and names the owner") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("conflicted", conflicted);
   Run owner = engine.start(conflicted).run;
   Run other = engine.start(conflicted).run;
@@ -332,7 +333,7 @@ Workflow<std::string> disposed_elsewhere() {
 }
 
 TEST_CASE("an await of a hook that another branch disposes throws HookDisposedError") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("disposed_elsewhere", disposed_elsewhere);
   Run run = engine.start(disposed_elsewhere).run;
 
@@ -355,7 +356,7 @@ Workflow<Strings> closing() {
 }
 
 TEST_CASE("close frees the token only if nothing waits") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("closing", closing);
   Run run = engine.start(closing).run;
   engine.run_until_idle();
@@ -378,7 +379,7 @@ Workflow<Strings> trying() {
 }
 
 TEST_CASE("try_next gives what is here already, null included") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("trying", trying);
   Run run = engine.start(trying).run;
   engine.run_until_idle();
@@ -401,7 +402,7 @@ Workflow<Strings> timed() {
 }
 
 TEST_CASE("next with a time gives nothing after it, and loses nothing that comes later") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("timed", timed);
   Run run = engine.start(timed).run;
   engine.advance(24h);
@@ -425,7 +426,7 @@ Workflow<Strings> raced() {
 }
 
 TEST_CASE("a hook that lost a race keeps its payloads for the next await") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("raced", raced);
   Run run = engine.start(raced).run;
   engine.advance(1min);
@@ -442,7 +443,7 @@ Workflow<int> sum_of_two() {
 }
 
 TEST_CASE("hooks may be given to all, and are released with it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sum_of_two", sum_of_two);
   Run run = engine.start(sum_of_two).run;
   engine.run_until_idle();
@@ -461,7 +462,7 @@ Workflow<std::vector<int>> two_readers() {
 }
 
 TEST_CASE("two awaits of one hook are served in turn") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("two_readers", two_readers);
   Run before = engine.start({.token = "t"}, two_readers).run;
   engine.resume("t", 1);
@@ -486,7 +487,7 @@ Workflow<void> loses_branch() {
 }
 
 TEST_CASE("a branch that loses a race takes its hooks with it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("loses_branch", loses_branch);
   Run run = engine.start(loses_branch).run;
   engine.run_until_idle();
@@ -500,7 +501,7 @@ TEST_CASE("a branch that loses a race takes its hooks with it") {
 }
 
 TEST_CASE("a graceful cancel reaches a run that waits for its hook") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   Run run = engine.start(order, "7").run;
   engine.run_until_idle();
@@ -515,7 +516,7 @@ TEST_CASE("a graceful cancel reaches a run that waits for its hook") {
 // ------------------------------------------------------------------------------------------------ leftovers
 
 TEST_CASE("payloads left over when a run ends are kept and shown as undelivered") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   Run run = engine.start({.token = "order:7", .delay = 1h}, order, "7").run;
   engine.resume("order:7", Order{true});
@@ -539,7 +540,7 @@ Workflow<void> fails_after(std::string token) {
 }
 
 TEST_CASE("a retry takes its tokens again with what waited there, or says who has them") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("fails_after", fails_after);
   engine.add("order", order);
   Run run = engine.start(fails_after, "order:7").run;
@@ -559,7 +560,7 @@ TEST_CASE("a retry takes its tokens again with what waited there, or says who ha
 }
 
 TEST_CASE("a fork takes the tokens of what it copies, or is refused") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run run = engine.start(collect, "n").run;
   engine.run_until_idle();
@@ -579,7 +580,7 @@ TEST_CASE("a fork takes the tokens of what it copies, or is refused") {
 Workflow<int> asks_child() { co_return co_await child({.token = "n"}, collect, "n"), 1; }
 
 TEST_CASE("a child may be given a token; taken, the parent hears who has it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   engine.add("asks_child", asks_child);
   Run owner = engine.start({.token = "n"}, collect, "n").run;
@@ -592,7 +593,7 @@ TEST_CASE("a child may be given a token; taken, the parent hears who has it") {
 }
 
 TEST_CASE("tokens belong to their workspace") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   Run mine = engine.start({.token = "n"}, collect, "n").run;
   Run theirs = engine.workspace("acme").start({.token = "n"}, collect, "n").run;
@@ -616,7 +617,7 @@ Workflow<void> sends_twice() {
 
 TEST_CASE("a step that is retried resumes once") {
   attempts_made = 0;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("collect", collect);
   engine.add("sends_twice", sends_twice);
   Run run = engine.start({.token = "n"}, collect, "n").run;
@@ -630,7 +631,7 @@ TEST_CASE("a step that is retried resumes once") {
 }
 
 TEST_CASE("a duplicate can look at the owner, signal it and cancel it from a step") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("order", order);
   auto duplicate = [](std::string) -> Workflow<std::string> {
     auto request = semel::hook<Order>("order:7");

@@ -1,6 +1,7 @@
 // `run_idempotently` on an engine's store: in a file, in memory, inside steps.
 #include "idempotency/kernel.hpp"
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 #include <semel/idempotency.hpp>
 
@@ -99,7 +100,7 @@ TEST_CASE("a duplicate waits for the first without a thread of its own") {
 }
 
 TEST_CASE("results expire by the engine's clock, to the millisecond") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   int runs = 0;
   IdempotencyOptions options = charge;
   options.ttl = 1h;
@@ -116,7 +117,7 @@ TEST_CASE("results expire by the engine's clock, to the millisecond") {
 }
 
 TEST_CASE("a lease that ended by the engine's clock is taken over, and its owner fenced") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const std::string paused = code_of([&] {
     run_idempotently(engine.idempotency(), charge, [&] {
       engine.advance(30s);
@@ -130,7 +131,7 @@ TEST_CASE("a lease that ended by the engine's clock is taken over, and its owner
 }
 
 TEST_CASE("a forgotten key is as if never used") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   CHECK(run_idempotently(engine.idempotency(), charge, [] { return 1; }) == 1);
   CHECK(run_idempotently(engine.idempotency(), charge, [] { return 2; }) == 1);
 
@@ -140,7 +141,7 @@ TEST_CASE("a forgotten key is as if never used") {
 }
 
 TEST_CASE("a workflow's own code must not reserve") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   struct Shop {
     testing::Engine* engine = nullptr;
@@ -157,7 +158,7 @@ TEST_CASE("a workflow's own code must not reserve") {
 }
 
 TEST_CASE("a step's function runs once however often the step does") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   struct Shop {
     testing::Engine* engine = nullptr;
@@ -223,7 +224,7 @@ struct Interrupted {
 TEST_CASE("a step that is recovered does not see its own reservation as a duplicate") {
   for (const bool names_itself : {false, true}) {
     CAPTURE(names_itself);
-    testing::Engine engine;
+    testing::FreshEngine engine;
     Interrupted shop{&engine};
     const Run run = engine.start(engine.add("run", &Interrupted::run, &shop), names_itself).run;
     engine.run_until_idle();
@@ -244,7 +245,7 @@ TEST_CASE("a step that is recovered does not see its own reservation as a duplic
 }
 
 TEST_CASE("somebody else's unfinished work is a duplicate, also after a crash") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Interrupted shop{&engine};
   const Run run = engine.start(engine.add("run", &Interrupted::run, &shop), false).run;
   engine.run_until_idle();

@@ -1,5 +1,6 @@
 // Limits: of payloads, of journals, of the memory that resting runs may take.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -53,7 +54,7 @@ struct Writer {
 
 TEST_CASE("an input that is too large is refused and no run is made") {
   Writer writer;
-  testing::Engine engine{{.limits = {.payload_bytes_max = 1000}}};
+  testing::FreshEngine engine{{.limits = {.payload_bytes_max = 1000}}};
   const auto echo = engine.add("echo", &Writer::echo, &writer);
   const auto code = [&](std::size_t size) {
     return code_of([&] { engine.start(echo, std::string(size, 'x')); });
@@ -68,7 +69,7 @@ TEST_CASE("an input that is too large is refused and no run is made") {
 
 TEST_CASE("a step's result that is too large fails the step, and is not tried again") {
   Writer writer;
-  testing::Engine engine{{.limits = {.payload_bytes_max = 1000}}};
+  testing::FreshEngine engine{{.limits = {.payload_bytes_max = 1000}}};
   const auto makes = engine.add("makes", &Writer::makes, &writer);
 
   CHECK(engine.start(makes, 998U).run.result<std::string>() == "made");
@@ -78,7 +79,7 @@ TEST_CASE("a step's result that is too large fails the step, and is not tried ag
 
 TEST_CASE("a run's result that is too large fails the run") {
   Writer writer;
-  testing::Engine engine{{.limits = {.payload_bytes_max = 1000}}};
+  testing::FreshEngine engine{{.limits = {.payload_bytes_max = 1000}}};
   const auto returns = engine.add("returns", &Writer::returns, &writer);
   const Run fits = engine.start(returns, 998U).run;
   const Run large = engine.start(returns, 999U).run;
@@ -92,7 +93,7 @@ TEST_CASE("a run's result that is too large fails the run") {
 
 TEST_CASE("what is emitted or given to another run has the same limit") {
   Writer writer;
-  testing::Engine engine{{.limits = {.payload_bytes_max = 1000}}};
+  testing::FreshEngine engine{{.limits = {.payload_bytes_max = 1000}}};
   engine.add("echo", &Writer::echo, &writer);
   const Run emits = engine.start(engine.add("emits", &Writer::emits, &writer), 999U).run;
   const Run spawns = engine.start(engine.add("spawns", &Writer::spawns, &writer), 997U).run;
@@ -106,7 +107,7 @@ TEST_CASE("what is emitted or given to another run has the same limit") {
 
 TEST_CASE("a megabyte fits by default") {
   Writer writer;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto returns = engine.add("returns", &Writer::returns, &writer);
   const std::size_t megabyte = std::size_t{1} << 20U;
 
@@ -115,7 +116,7 @@ TEST_CASE("a megabyte fits by default") {
 
 TEST_CASE("a run whose journal is full fails and says so") {
   Writer writer;
-  testing::Engine engine{{.limits = {.journal_entries_max = 20}}};
+  testing::FreshEngine engine{{.limits = {.journal_entries_max = 20}}};
   const Run run = engine.start(engine.add("endless", &Writer::endless, &writer)).run;
 
   engine.run_until_idle();
@@ -136,7 +137,7 @@ TEST_CASE("a payload that a run has no room for is not lost with it") {
 
   for (const int sent_at_once : {1, 3}) {
     CAPTURE(sent_at_once);
-    testing::Engine engine{{.limits = {.journal_entries_max = 8}}};
+    testing::FreshEngine engine{{.limits = {.journal_entries_max = 8}}};
     const Run run = engine.start(engine.add("listen", &Box::listen, &box), "t").run;
     engine.run_until_idle();
     int sent = 0;
@@ -164,7 +165,7 @@ TEST_CASE("a run that needs every entry it is allowed completes") {
     }
   } shop;
 
-  testing::Engine engine{{.limits = {.journal_entries_max = 10}}};
+  testing::FreshEngine engine{{.limits = {.journal_entries_max = 10}}};
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
   CHECK(engine.start(workflow, 9).run.result<int>() == 9);
@@ -179,7 +180,7 @@ TEST_CASE("a run at its limit can still be cancelled") {
     }
   } shop;
 
-  testing::Engine engine{{.limits = {.journal_entries_max = 10}}};
+  testing::FreshEngine engine{{.limits = {.journal_entries_max = 10}}};
   const auto workflow = engine.add("run", &Shop::run, &shop);
   Run at_once = engine.start(workflow).run;
   Run with_grace = engine.start(workflow).run;
@@ -220,7 +221,7 @@ TEST_CASE("without memory for resting runs everything still works") {
     }
   } shop;
 
-  testing::Engine engine{{.frame_bytes_max = 1}};
+  testing::FreshEngine engine{{.frame_bytes_max = 1}};
   engine.add("child", &Shop::child_run, &shop);
   const auto workflow = engine.add("run", &Shop::run, &shop);
   std::vector<Run> runs;
@@ -246,7 +247,7 @@ TEST_CASE("with memory enough, resting runs stay in it") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   for (int i = 0; i < 10; ++i) engine.start(workflow);
 
@@ -272,7 +273,7 @@ TEST_CASE("a run whose body is in flight keeps its memory, whatever the limit") 
     }
   } shop;
 
-  testing::Engine engine{{.frame_bytes_max = 1}};
+  testing::FreshEngine engine{{.frame_bytes_max = 1}};
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -302,7 +303,7 @@ TEST_CASE(
     }
   } shop;
 
-  testing::Engine engine{{.frame_bytes_max = 1}};
+  testing::FreshEngine engine{{.frame_bytes_max = 1}};
   Run cancelled = engine.start(engine.add("run", &Shop::run, &shop), 7).run;
   const auto loses = engine.add("loses", &Shop::loses, &shop);
   engine.run_until_idle();

@@ -1,5 +1,6 @@
 // Races: the first to settle wins, and what becomes of the others.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -36,7 +37,7 @@ TEST_CASE("the first to settle wins a race, by position") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -55,7 +56,7 @@ TEST_CASE("a race over a vector gives the winner's index and value") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -77,7 +78,7 @@ TEST_CASE("a failure that settles first wins the race and is thrown") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -92,7 +93,7 @@ TEST_CASE("a sleep that lost a race is dropped and wakes nobody") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   const Strings before = kinds(run);
@@ -112,7 +113,7 @@ TEST_CASE("a step that lost a race is asked to stop and its result is recorded")
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   CHECK_FALSE(shop.contexts.at(0).stop.stop_requested());
@@ -142,7 +143,7 @@ TEST_CASE("a step that lost a race is not tried again") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   engine.advance(1min);
@@ -168,7 +169,7 @@ TEST_CASE("a step that lost a race while it rested is not tried again") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(11h);
@@ -185,7 +186,7 @@ TEST_CASE("a step that lost a race is not run again after a crash") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   engine.advance(1min);
@@ -210,7 +211,7 @@ TEST_CASE("the winner of a race is the same after a crash, although the loser fi
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   shop.gate.open();
@@ -240,7 +241,7 @@ TEST_CASE("whole workflows race; one that lost is not resumed") {
     }
   } shop;
 
-  testing::Engine engine{{.frame_bytes_max = std::size_t{1} << 30}};
+  testing::FreshEngine engine{{.frame_bytes_max = std::size_t{1} << 30}};
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(48h);
@@ -260,7 +261,7 @@ TEST_CASE("a race is decided by what is known when it begins") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -279,7 +280,7 @@ TEST_CASE("a time limit is a race with a sleep") {
   for (const bool answers : {true, false}) {
     CAPTURE(answers);
     Shop shop;
-    testing::Engine engine;
+    testing::FreshEngine engine;
     const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
     engine.run_until_idle();
 
@@ -301,7 +302,7 @@ TEST_CASE("races nest in all and all in races") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1min);

@@ -1,5 +1,6 @@
 // An operator's means: retry, fork, wake.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 #include <numeric>
 
@@ -44,7 +45,7 @@ struct Shop {
 
 TEST_CASE("retrying a failed run voids the step's failure and keeps what was recorded") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   engine.advance(1h);
   REQUIRE(run.status() == RunStatus::failed);
@@ -63,7 +64,7 @@ TEST_CASE("retrying a failed run voids the step's failure and keeps what was rec
 
 TEST_CASE("a retried step keeps its id and its attempts go on counting") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   engine.advance(1h);
 
@@ -83,7 +84,7 @@ TEST_CASE("a retried step keeps its id and its attempts go on counting") {
 
 TEST_CASE("retrying a run that failed by its own exception runs no recorded step again") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("judge", &Shop::judge, &shop)).run;
   engine.run_until_idle();
   REQUIRE(run.status() == RunStatus::failed);
@@ -100,7 +101,7 @@ TEST_CASE("retrying a run that failed by its own exception runs no recorded step
 
 TEST_CASE("a reopening survives a crash") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   engine.advance(1h);
   shop.repaired = true;
@@ -115,7 +116,7 @@ TEST_CASE("a reopening survives a crash") {
 
 TEST_CASE("only a failed, dead or diverged run can be retried") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("fulfil", &Shop::fulfil, &shop);
   Run running = engine.start(workflow).run;
   Run cancelled = engine.start(workflow).run;
@@ -135,7 +136,7 @@ TEST_CASE("only a failed, dead or diverged run can be retried") {
 
 TEST_CASE("a run is retried only at the version that was expected") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   engine.advance(1h);
   const std::uint64_t version = run.version();
@@ -149,7 +150,7 @@ TEST_CASE("a run is retried only at the version that was expected") {
 
 TEST_CASE("a retried run takes its key back, or is refused where another run has it") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("fulfil", &Shop::fulfil, &shop);
   Run first = engine.start({.key = "k"}, workflow).run;
   engine.advance(1h);
@@ -186,7 +187,7 @@ TEST_CASE("a retried run that failed beside others begins those anew as well") {
     }
   } both;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Both::run, &both)).run;
   engine.run_until_idle();
   REQUIRE(run.status() == RunStatus::failed);
@@ -213,7 +214,7 @@ TEST_CASE("a run that missed its deadline can be retried, without a deadline") {
     }
   } sleeper;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start({.deadline = 1h}, engine.add("run", &Sleeper::run, &sleeper)).run;
   engine.advance(1h);
   REQUIRE(run.status() == RunStatus::failed);
@@ -231,7 +232,7 @@ TEST_CASE("a parent that failed by its child goes on once the child was retried"
     Workflow<std::string> parent() { co_return co_await child({.run_id = "child"}, &Shop::fulfil); }
   } family;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("fulfil", &Shop::fulfil, &family.shop);
   Run run = engine.start(engine.add("parent", &Family::parent, &family)).run;
   engine.advance(1h);
@@ -248,7 +249,7 @@ TEST_CASE("a parent that failed by its child goes on once the child was retried"
 TEST_CASE("a fork goes on from a copy of the journal, with step ids of its own") {
   Shop shop;
   shop.repaired = true;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   CHECK(run.result<std::string>() == "box");
   REQUIRE(run.journal().size() == 3);
@@ -266,7 +267,7 @@ TEST_CASE("a fork goes on from a copy of the journal, with step ids of its own")
 TEST_CASE("a fork of the first entry runs everything again") {
   Shop shop;
   shop.repaired = true;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   run.result<std::string>();
 
@@ -286,7 +287,7 @@ TEST_CASE("a fork keeps attributes and sleeps up to its entry") {
     }
   } sleeper;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Sleeper::run, &sleeper)).run;
   engine.advance(30min);
 
@@ -303,7 +304,7 @@ TEST_CASE("a fork keeps attributes and sleeps up to its entry") {
 TEST_CASE("a fork out of range, or of the entry that ended the run, is refused") {
   Shop shop;
   shop.repaired = true;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("fulfil", &Shop::fulfil, &shop);
   Run run = engine.start(workflow).run;
   run.result<std::string>();
@@ -319,7 +320,7 @@ TEST_CASE("a fork out of range, or of the entry that ended the run, is refused")
 
 TEST_CASE("a fork of a failed run goes on before the failure") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("fulfil", &Shop::fulfil, &shop)).run;
   engine.advance(1h);
   REQUIRE(run.status() == RunStatus::failed);
@@ -339,7 +340,7 @@ TEST_CASE("wake ends the sleeps of a run and says how many") {
     }
   } sleeper;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Sleeper::run, &sleeper)).run;
   engine.run_until_idle();
 
@@ -354,7 +355,7 @@ TEST_CASE("wake ends the sleeps of a run and says how many") {
 
 TEST_CASE("a run that does not sleep is not woken") {
   Shop shop;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("fulfil", &Shop::fulfil, &shop);
   Run run = engine.start(workflow).run;
   Run resting = engine.start(workflow).run;
@@ -371,7 +372,7 @@ TEST_CASE("waking a delayed run does not begin it before its time") {
     Workflow<> run() { co_await sleep(1h); }
   } sleeper;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start({.delay = 1h}, engine.add("run", &Sleeper::run, &sleeper)).run;
 
   CHECK(run.wake() == 0);

@@ -1,5 +1,6 @@
 // Inputs and orders of events that look harmless and once were not.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -36,7 +37,7 @@ TEST_CASE("an error whose details have no JSON form is still just an error") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run step = engine.start(engine.add("step", &Shop::in_a_step, &shop)).run;
   const Run own = engine.start(engine.add("own", &Shop::in_its_own_code, &shop)).run;
 
@@ -45,7 +46,7 @@ TEST_CASE("an error whose details have no JSON form is still just an error") {
 }
 
 TEST_CASE("the longest durations there are mean very long") {
-  testing::Engine engine{{.retention = Millis::max()}};
+  testing::FreshEngine engine{{.retention = Millis::max()}};
   engine.add("add", add_one);
 
   SUBCASE("a key is remembered") {
@@ -129,7 +130,7 @@ TEST_CASE("a Task step may take its bound arguments by reference") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   CHECK(engine.start(engine.add("run", &Shop::run, &shop)).run.result<std::string>() ==
         std::string(200, 'x'));
 }
@@ -144,7 +145,7 @@ TEST_CASE("a result may be awaited longer than its handle lives") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("add", add_one);
   CHECK(engine.start(engine.add("run", &Shop::run, &shop)).run.result<int>() == 2);
 }
@@ -157,7 +158,7 @@ TEST_CASE("a workflow that throws before it is one refuses the start, whatever i
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto checked = engine.add("checked", &Shop::checked, &shop);
 
   CHECK(engine.start(checked, 1).run.result<int>() == 2);

@@ -1,5 +1,6 @@
 // A run seen from outside: status, result, journal, attributes, streams, and lists of runs.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -36,7 +37,7 @@ TEST_CASE("a run's status says how far it is") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start({.delay = 1h}, engine.add("run", &Shop::run, &shop)).run;
   CHECK(run.status() == RunStatus::pending);
 
@@ -51,7 +52,7 @@ TEST_CASE("a run's status says how far it is") {
 }
 
 TEST_CASE("a start is durable when it returns, before anything of the run has happened") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   const Run run = engine.start(steady, 1).run;
 
@@ -65,7 +66,7 @@ TEST_CASE("a start is durable when it returns, before anything of the run has ha
 }
 
 TEST_CASE("a run's version is the position of its last entry") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   const Run run = engine.start(steady, 1).run;
   std::vector<std::uint64_t> versions{run.version()};
@@ -80,7 +81,7 @@ TEST_CASE("a run's version is the position of its last entry") {
 }
 
 TEST_CASE("a journal tells what arrived and what was asked for, and when") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   const TimePoint begun = engine.now();
   const Run run = engine.start(steady, 1).run;
@@ -102,7 +103,7 @@ TEST_CASE("a journal tells what arrived and what was asked for, and when") {
 }
 
 TEST_CASE("a run's input is the list of its arguments") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   engine.add("failing", failing);
 
@@ -111,7 +112,7 @@ TEST_CASE("a run's input is the list of its arguments") {
 }
 
 TEST_CASE("the result of a run that failed or was cancelled is an exception") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   engine.add("failing", failing);
   const Run failed = engine.start(failing, "out of ink").run;
@@ -130,7 +131,7 @@ TEST_CASE("the result of a run that failed or was cancelled is an exception") {
 }
 
 TEST_CASE("a run that is not there is not found, whatever is asked of it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   engine.start({.run_id = "swept"}, steady, 0);
   Run gone = engine.run("swept");
@@ -150,7 +151,7 @@ TEST_CASE("a run that is not there is not found, whatever is asked of it") {
 }
 
 TEST_CASE("a Run that stands for none says so until it is given one") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   Run run;
   Started started;
@@ -168,7 +169,7 @@ TEST_CASE("a Run that stands for none says so until it is given one") {
 }
 
 TEST_CASE("in a test, the result of a run that cannot go on throws instead of hanging") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   const Run run = engine.start(steady, 1).run;
 
@@ -190,7 +191,7 @@ TEST_CASE("attributes can be set while a run runs, the last value holds") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine
                       .start({.attributes = {{"stage", "new"}, {"tenant", "t1"}}},
                              engine.add("run", &Shop::run, &shop))
@@ -210,7 +211,7 @@ TEST_CASE("an attribute without a name or with too much text is refused") {
     Workflow<> run(std::string name, std::string text) { co_await set_attribute(name, text); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const auto status = [&](const std::string& name, const std::string& text) {
     const Run run = engine.start(workflow, name, text).run;
@@ -237,7 +238,7 @@ TEST_CASE("streams are read in order, from any position, while the run runs and 
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -263,7 +264,7 @@ TEST_CASE("what was emitted is in its stream once, although the run was retried"
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
   REQUIRE(run.status() == RunStatus::failed);
@@ -284,7 +285,7 @@ TEST_CASE("runs are listed newest first, and found by workflow, status, key and 
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   engine.add("failing", failing);
   const auto workflow = engine.add("run", &Shop::run, &shop);
@@ -313,7 +314,7 @@ TEST_CASE("runs are listed newest first, and found by workflow, status, key and 
 }
 
 TEST_CASE("runs started at the same time are listed in the order they were started") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("steady", steady);
   Strings started;
   for (int i = 0; i < 5; ++i) started.insert(started.begin(), engine.start(steady, 1).run.id());
@@ -336,7 +337,7 @@ TEST_CASE("the engine cannot be called from inside a workflow") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   engine.add("steady", steady);
   const Run other = engine.start(steady, 1).run;

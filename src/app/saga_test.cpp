@@ -1,5 +1,6 @@
 // Sagas: undoing what was done.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -36,7 +37,7 @@ TEST_CASE("a saga undoes what was done, newest first") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -63,7 +64,7 @@ TEST_CASE("a saga goes on behind an undo that failed and then throws the first f
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -86,7 +87,7 @@ TEST_CASE("a saga interrupted by a crash undoes the rest, each once") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();

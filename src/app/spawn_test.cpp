@@ -1,5 +1,6 @@
 // Runs that a run starts and leaves alone, and waiting for any run: spawn, result_of.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -19,7 +20,7 @@ TEST_CASE("spawn starts a run, gives its id and does not wait") {
     Workflow<std::string> run() { co_return co_await spawn(doubled, 21); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
 
   const std::string id =
@@ -38,7 +39,7 @@ TEST_CASE("a run is spawned once, whatever crashes") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -56,7 +57,7 @@ TEST_CASE("a run that spawned another and only sleeps is waiting") {
     Workflow<> run() { co_await all(spawn(doubled, 21), sleep(1h)); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -72,7 +73,7 @@ TEST_CASE("spawn with a key hands back the run that holds it") {
     Workflow<std::string> run() { co_return co_await spawn({.key = "k"}, doubled, 21); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const Run holder = engine.start({.key = "k"}, doubled, 21).run;
 
@@ -86,7 +87,7 @@ TEST_CASE("result_of waits for any run of the workspace") {
     Workflow<int> run(std::string id) { co_return co_await result_of<int>(id); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("doubled", doubled);
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const Run other = engine.start(doubled, 21).run;
@@ -116,7 +117,7 @@ TEST_CASE("result_of a run that is not there, or of the run itself, is an error 
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
   CHECK(engine.start(workflow, "nobody").run.result<std::string>() == "not found");

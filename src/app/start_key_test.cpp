@@ -1,5 +1,6 @@
 // Starts that are repeated: keys, ids, fingerprints, and what to do about whoever has them.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -41,7 +42,7 @@ struct Held {
     input = {fails ? "nowhere" : to};
   }
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   std::optional<Run> holder;
   Parcel input;
 };
@@ -49,7 +50,7 @@ struct Held {
 }  // namespace
 
 TEST_CASE("a start repeated with its key hands back the run it made") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
 
   const Started first = engine.start({.key = "order-7"}, send, {"Rome"});
@@ -67,7 +68,7 @@ TEST_CASE("a start repeated with its key hands back the run it made") {
 }
 
 TEST_CASE("starts without a key are different runs") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
 
   const Started first = engine.start(send, {"Rome"});
@@ -79,7 +80,7 @@ TEST_CASE("starts without a key are different runs") {
 }
 
 TEST_CASE("a key survives a crash") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   const std::string id = engine.start({.key = "k"}, send, {"Rome"}).run.id();
 
@@ -117,7 +118,7 @@ TEST_CASE("without fingerprint the input does not matter") {
 }
 
 TEST_CASE("the fingerprint is that of the decoded arguments, from C++ and from JSON") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   const std::string id = engine.start({.key = "k"}, send, {.to = "Rome", .weight = 1}).run.id();
   const auto again = [&](const std::string& json) {
@@ -134,7 +135,7 @@ TEST_CASE("the fingerprint is that of the decoded arguments, from C++ and from J
 }
 
 TEST_CASE("numbers are the same where they are equal, and different where they are not") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("echo", echo);
   const auto start = [&](const std::string& key, const std::string& json) {
     return engine.start({.key = key}, "echo", Json(boost::json::array{boost::json::parse(json)}));
@@ -260,7 +261,7 @@ TEST_CASE("the steps of a run that uses an id again have ids of their own") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
   for (int i = 0; i < 2; ++i) {
@@ -273,7 +274,7 @@ TEST_CASE("the steps of a run that uses an id again have ids of their own") {
 }
 
 TEST_CASE("a key of one run and the id of another cannot be had together") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   engine.start({.key = "k"}, send, {"Rome"});
   engine.start({.run_id = "id"}, send, {"Rome"});
@@ -283,7 +284,7 @@ TEST_CASE("a key of one run and the id of another cannot be had together") {
 }
 
 TEST_CASE("a key is held while its run is unfinished and for its time after the end") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   const auto start = [&] { return engine.start({.key = "k", .key_ttl = 2h}, send, {"Rome"}); };
   CHECK(start().created);
@@ -297,7 +298,7 @@ TEST_CASE("a key is held while its run is unfinished and for its time after the 
 }
 
 TEST_CASE("a key is remembered for thirty days unless told otherwise") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   CHECK(engine.start({.key = "k"}, send, {"Rome"}).created);
   engine.advance(1h);
@@ -310,7 +311,7 @@ TEST_CASE("a key is remembered for thirty days unless told otherwise") {
 }
 
 TEST_CASE("a key has 1 to 255 bytes") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   const auto start = [&](const std::string& key) {
     return code_of([&] { engine.start({.key = key}, send, {"Rome"}); });
@@ -324,7 +325,7 @@ TEST_CASE("a key has 1 to 255 bytes") {
 }
 
 TEST_CASE("keys are bytes: what looks alike is not the same") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("send", send);
   for (const std::string key : {"key", "KEY", "key ", " key", "k\xc3\xa9y", "ke\xcc\x81y"}) {
     CAPTURE(key);

@@ -1,5 +1,6 @@
 // Starting runs: what can be started and how, and the options of a start.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -35,7 +36,7 @@ Workflow<int> sum(std::vector<int> numbers) {
 }  // namespace
 
 TEST_CASE("arguments convert to the parameters' types at the call") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("describe", describe);
   engine.add("echo", echo);
   const auto sum_ref = engine.add("sum", sum);
@@ -49,7 +50,7 @@ TEST_CASE("arguments convert to the parameters' types at the call") {
 }
 
 TEST_CASE("a workflow may be a lambda, alone or through its reference") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto lambda = [](int number) -> Workflow<int> { co_return number + 1; };
   const auto reference = engine.add("lambda", lambda);
 
@@ -68,7 +69,7 @@ TEST_CASE("a workflow may be a member of an object, const or not") {
     Workflow<int> look() const { co_return price; }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto pay = engine.add("pay", &Shop::pay, &shop);
   engine.add("look", &Shop::look, &shop);
 
@@ -77,7 +78,7 @@ TEST_CASE("a workflow may be a member of an object, const or not") {
 }
 
 TEST_CASE("one function under two names is started through its references") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto one = engine.add("one", echo);
   const auto two = engine.add("two", echo);
 
@@ -88,7 +89,7 @@ TEST_CASE("one function under two names is started through its references") {
 }
 
 TEST_CASE("a name is taken once") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("echo", echo);
 
   CHECK(code_of([&] { engine.add("echo", echo); }) == "WORKFLOW_EXISTS");
@@ -99,7 +100,7 @@ TEST_CASE("a name is taken once") {
 }
 
 TEST_CASE("a workflow that nobody registered cannot be started") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   CHECK(code_of([&] { engine.start(echo, "x"); }) == "WORKFLOW_NOT_FOUND");
   CHECK(code_of([&] { engine.start({}, "echo", "x"); }) == "WORKFLOW_NOT_FOUND");
@@ -107,7 +108,7 @@ TEST_CASE("a workflow that nobody registered cannot be started") {
 }
 
 TEST_CASE("by name: an array is the list of arguments, any other value the only one") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("describe", describe);
   engine.add("echo", echo);
   const auto start = [&](const std::string& name, const std::string& json) {
@@ -126,7 +127,7 @@ TEST_CASE("by name: what does not fit is refused with its path, and no run is ma
     std::string message;
   };
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("describe", describe);
   const auto cases = std::to_array<Case>({
       {R"([{"id": "o7", "items": []}, "three"])", "/1"},
@@ -155,7 +156,7 @@ TEST_CASE("a delayed run begins when its delay is over") {
     Workflow<TimePoint> run() { co_return co_await now(); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const TimePoint asked = engine.now();
   const Run run = engine.start({.delay = 1h}, engine.add("run", &Shop::run, &shop)).run;
   CHECK(run.status() == RunStatus::pending);
@@ -170,7 +171,7 @@ TEST_CASE("a delayed run begins when its delay is over") {
 }
 
 TEST_CASE("a delayed run holds its key and can be cancelled before it begins") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("echo", echo);
   Run run = engine.start({.key = "k", .delay = 1h}, echo, "x").run;
 
@@ -197,7 +198,7 @@ TEST_CASE("a run that misses its deadline fails, also while it sleeps, rests or 
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto sleeps = engine.add("sleeps", &Shop::sleeps, &shop);
   const auto rests = engine.add("rests", &Shop::rests, &shop);
   const auto works = engine.add("works", &Shop::works, &shop);
@@ -222,7 +223,7 @@ TEST_CASE("a run that misses its deadline fails, also while it sleeps, rests or 
 }
 
 TEST_CASE("attributes are given at the start") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("echo", echo);
 
   const Run run = engine.start({.attributes = {{"tenant", "t1"}, {"stage", ""}}}, echo, "x").run;
@@ -231,7 +232,7 @@ TEST_CASE("attributes are given at the start") {
 }
 
 TEST_CASE("options that make no sense are refused") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("echo", echo);
   const auto code = [&](const StartOptions& options) {
     return code_of([&] { engine.start(options, echo, "x"); });
@@ -249,7 +250,7 @@ TEST_CASE("options that make no sense are refused") {
 }
 
 TEST_CASE("a workflow's name and keys may be any text") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto reference = engine.add("Übung \"1\"/2 \\ \n", echo);
 
   const Run run = engine.start({.key = "schlüssel\t'\"\n"}, reference, "x").run;

@@ -1,5 +1,6 @@
 // The kinds of steps: blocking, Task, at most once; and what a step may ask of the engine.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -30,7 +31,7 @@ TEST_CASE("a step may be a function, with or without context, and with bound arg
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -54,7 +55,7 @@ TEST_CASE("literals are text wherever a value is taken") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -73,7 +74,7 @@ TEST_CASE("a step that returns a Task gives the Task's result") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -92,7 +93,7 @@ TEST_CASE("a Task step that throws is retried like any other") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -117,7 +118,7 @@ TEST_CASE("many Task steps are in flight at a time") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -141,7 +142,7 @@ TEST_CASE("an at_most_once step is not retried") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -159,7 +160,7 @@ TEST_CASE("an at_most_once step says in the journal that it begins, and only the
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("run", &Shop::go, &shop)).run;
   shop.run = &run;
 
@@ -187,7 +188,7 @@ TEST_CASE("nobody knows what became of an at_most_once step that was under way i
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -211,7 +212,7 @@ TEST_CASE("an operator may have a step of unknown outcome run again") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.advance(1h);
@@ -233,7 +234,7 @@ TEST_CASE("an at_most_once step that had not begun when its process crashed is b
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -259,7 +260,7 @@ TEST_CASE("a step starts runs through its client, once however often it is tried
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("add-one", add_one);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -284,7 +285,7 @@ TEST_CASE("a step starts runs once although the process crashed under it") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   engine.add("add-one", add_one);
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -303,7 +304,7 @@ TEST_CASE("two steps of a run start different runs") {
     Workflow<> run() { co_await all(step("one", start), step("two", start)); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("add-one", add_one);
   engine.start(engine.add("run", &Shop::run, &shop));
 
@@ -321,7 +322,7 @@ TEST_CASE("a key given in a step is used as it is") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("add-one", add_one);
   engine.start(engine.add("run", &Shop::run, &shop));
 
@@ -340,7 +341,7 @@ TEST_CASE("a blocking step may wait for another run's result") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("add-one", add_one);
 
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
@@ -372,7 +373,7 @@ TEST_CASE("a Task step waits for another run's result without blocking") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("add-one", add_one);
   engine.add("fails", &Shop::fails, &shop);
 

@@ -1,5 +1,6 @@
 // Steps: how often they are tried, how long they rest, what is left of them when they fail.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -42,7 +43,7 @@ struct FlakyRun {
   }
 
   Flaky flaky;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("flaky", &Flaky::run, &flaky)).run;
 };
 
@@ -163,7 +164,7 @@ TEST_CASE("a RetryableError says when to try again") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   shop.engine = &engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -187,7 +188,7 @@ TEST_CASE("a FatalError is not tried again") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -217,7 +218,7 @@ TEST_CASE("a StepFailedError says which step, how often, and what the last attem
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -248,7 +249,7 @@ TEST_CASE("the details of a FatalError arrive with the StepFailedError, also aft
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -272,7 +273,7 @@ TEST_CASE("whatever a step throws ends up as a failure") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
   const auto message = [&](int what) {
     return engine.start(workflow, what).run.result<std::string>();
@@ -296,7 +297,7 @@ TEST_CASE("a ValidationError of the step's own is tried again like any other exc
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -337,7 +338,7 @@ TEST_CASE("a step with no attempts fails the run that describes it and never run
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -362,7 +363,7 @@ TEST_CASE("bound arguments are copied: every attempt gets them as they were") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);

@@ -1,5 +1,6 @@
 // Steps that take their time: time-outs, late bodies, heartbeats, being asked to stop.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -28,7 +29,7 @@ struct SlowRun {
   ~SlowRun() { slow.gate.open(); }
 
   Slow slow;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Run run = engine.start(engine.add("slow", &Slow::run, &slow)).run;
 };
 
@@ -123,7 +124,7 @@ TEST_CASE(
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -190,7 +191,7 @@ TEST_CASE("the next attempt is handed the progress of the one before") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -219,7 +220,7 @@ TEST_CASE("progress survives a crash and an eviction") {
   for (const bool crashes : {true, false}) {
     CAPTURE(crashes);
     Shop shop;
-    testing::Engine engine{{.frame_bytes_max = 1}};
+    testing::FreshEngine engine{{.frame_bytes_max = 1}};
     const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
     engine.run_until_idle();
 
@@ -241,7 +242,7 @@ TEST_CASE("progress belongs to its step alone") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -265,7 +266,7 @@ TEST_CASE("a body whose run is cancelled is asked to stop and not waited for") {
 
 TEST_CASE("a body whose run misses its deadline is asked to stop") {
   Slow slow;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start({.deadline = 1min}, engine.add("slow", &Slow::run, &slow)).run;
   engine.run_until_idle();
 

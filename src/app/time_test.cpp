@@ -1,5 +1,6 @@
 // Time, chance and ids: sleeps, and the same answers on replay.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -31,7 +32,7 @@ struct Sleeper {
 
 TEST_CASE("a sleep ends when its time has come and not before") {
   Sleeper sleeper;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const TimePoint begun = engine.now();
   const Run run = engine.start(engine.add("seconds", &Sleeper::seconds, &sleeper), 60).run;
 
@@ -46,7 +47,7 @@ TEST_CASE("a sleep ends when its time has come and not before") {
 
 TEST_CASE("a sleep of thirty days is no different") {
   Sleeper sleeper;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const TimePoint begun = engine.now();
   const Run run = engine.start(engine.add("days", &Sleeper::days, &sleeper)).run;
 
@@ -63,7 +64,7 @@ TEST_CASE("a sleep that is zero or negative goes on at once") {
   for (const int count : {0, -1, -1'000'000}) {
     CAPTURE(count);
     Sleeper sleeper;
-    testing::Engine engine;
+    testing::FreshEngine engine;
     const TimePoint begun = engine.now();
 
     const Run run = engine.start(engine.add("seconds", &Sleeper::seconds, &sleeper), count).run;
@@ -76,7 +77,7 @@ TEST_CASE("a sleep that is zero or negative goes on at once") {
 
 TEST_CASE("sleep_until ends at the time given, at once where that is past") {
   Sleeper sleeper;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const TimePoint begun = engine.now();
   const auto until = engine.add("until", &Sleeper::until, &sleeper);
   const Run past = engine.start(until, begun - 1h).run;
@@ -107,7 +108,7 @@ TEST_CASE("a run goes through sleeps of no length without being asked twice") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const auto workflow = engine.add("run", &Shop::run, &shop);
 
   CHECK(engine.start(workflow).run.result<int>() == 5);
@@ -118,7 +119,7 @@ TEST_CASE("a run goes through sleeps of no length without being asked twice") {
 
 TEST_CASE("a sleep that fell due while the process was down ends when it is back") {
   Sleeper sleeper;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("seconds", &Sleeper::seconds, &sleeper), 60).run;
   engine.advance(59s);
 
@@ -134,7 +135,7 @@ TEST_CASE("a sleep of any length can be asked for") {
     Workflow<> run() { co_await sleep(std::chrono::hours::max()); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(24h);
@@ -144,7 +145,7 @@ TEST_CASE("a sleep of any length can be asked for") {
 
 TEST_CASE("sleeps of many runs end in their order") {
   Sleeper sleeper;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const TimePoint begun = engine.now();
   const auto seconds = engine.add("seconds", &Sleeper::seconds, &sleeper);
   for (const int count : {30, 10, 50, 20, 40}) engine.start(seconds, count);
@@ -169,7 +170,7 @@ TEST_CASE("now, uuid and random give the same answers after a crash") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
   engine.run_until_idle();
 
@@ -194,7 +195,7 @@ TEST_CASE("now is the time of the segment that asks") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const TimePoint begun = engine.now();
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
@@ -215,7 +216,7 @@ TEST_CASE("uuids are random and of version 4, random numbers differ") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   const Strings seen = engine.start(engine.add("run", &Shop::run, &shop)).run.result<Strings>();
 
@@ -240,7 +241,7 @@ TEST_CASE("what is answered at once costs no entry of its own") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();
@@ -258,7 +259,7 @@ TEST_CASE("a workflow that asks the real clock is found out by the testing engin
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.run_until_idle();

@@ -1,5 +1,6 @@
 // Values of every kind through a workflow: in as an argument, through a step, out as a result.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 #include <limits>
 #include <list>
@@ -73,7 +74,7 @@ struct Relay {
 template <class T>
 void check_round_trip(const T& value) {
   Relay<T> relay;
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("relay", &Relay<T>::run, &relay), value).run;
   engine.run_until_idle();
   engine.crash();
@@ -160,7 +161,7 @@ TEST_CASE("a workflow without result or arguments is fine, and so is a step") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   run.result<void>();
@@ -178,7 +179,7 @@ TEST_CASE("a workflow gets what is in the journal, the first time already") {
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   CHECK(engine.start(engine.add("run", &Shop::run, &shop)).run.result<bool>());
 }
@@ -196,7 +197,7 @@ TEST_CASE("a step's result that is not UTF-8 fails the step with its path, once"
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   engine.advance(1h);
@@ -216,7 +217,7 @@ TEST_CASE("a result, an argument or a number that cannot be written is refused w
     }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   Relay<Shape> relay;
   const auto relays = engine.add("relay", &Relay<Shape>::run, &relay);
   const Run text = engine.start(engine.add("text", &Shop::bad_text, &shop)).run;
@@ -235,7 +236,7 @@ TEST_CASE("the result of a run is read as the type asked for, or refused with th
     Workflow<Small> run() { co_return Small{"name", 3}; }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   const Run run = engine.start(engine.add("run", &Shop::run, &shop)).run;
 
   CHECK(run.result<Small>().old == 3);

@@ -1,5 +1,6 @@
 // Workspaces, which do not see each other; and the sweep, which removes what is over.
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_engine.hpp"
 
 namespace semel {
 
@@ -15,7 +16,7 @@ Workflow<std::string> sleeper(std::string text) {
 }  // namespace
 
 TEST_CASE("the same key and the same id name different runs in different workspaces") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   Client& acme = engine.workspace("acme");
   Client& umbrella = engine.workspace("umbrella");
@@ -36,7 +37,7 @@ TEST_CASE("the same key and the same id name different runs in different workspa
 }
 
 TEST_CASE("a run of another workspace is not found, whatever is asked of it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   Client& acme = engine.workspace("acme");
   Client& umbrella = engine.workspace("umbrella");
@@ -75,7 +76,7 @@ TEST_CASE("workflows reach only runs of their own workspace") {
     Workflow<> family() { co_await child({.run_id = "child"}, sleeper, "x"); }
   } shop;
 
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   const auto waits = engine.add("waits", &Shop::waits, &shop);
   const auto starts = engine.add("starts", &Shop::starts, &shop);
@@ -97,7 +98,7 @@ TEST_CASE("workflows reach only runs of their own workspace") {
 }
 
 TEST_CASE("a client of a workspace is made once and goes on after a crash") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   Client& acme = engine.workspace("acme");
   const Run run = acme.start(sleeper, "x").run;
@@ -111,7 +112,7 @@ TEST_CASE("a client of a workspace is made once and goes on after a crash") {
 }
 
 TEST_CASE("the engine's own calls are those of the workspace named default") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
 
   engine.start({.run_id = "id"}, sleeper, "x");
@@ -120,7 +121,7 @@ TEST_CASE("the engine's own calls are those of the workspace named default") {
 }
 
 TEST_CASE("a workspace's name has 1 to 255 bytes") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
 
   CHECK(code_of([&] { engine.workspace(""); }) == "VALIDATION_ERROR");
   CHECK(code_of([&] { engine.workspace(std::string(256, 'w')); }) == "VALIDATION_ERROR");
@@ -128,7 +129,7 @@ TEST_CASE("a workspace's name has 1 to 255 bytes") {
 }
 
 TEST_CASE("a finished run is kept for its retention and then removed") {
-  testing::Engine engine{{.retention = 24h}};
+  testing::FreshEngine engine{{.retention = 24h}};
   engine.add("sleeper", sleeper);
   Run completed = engine.start({.run_id = "completed"}, sleeper, "x").run;
   Run cancelled = engine.start({.run_id = "cancelled"}, sleeper, "x").run;
@@ -149,7 +150,7 @@ TEST_CASE("a finished run is kept for its retention and then removed") {
 }
 
 TEST_CASE("a finished run is kept for seven days unless told otherwise") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   const Run run = engine.start(sleeper, "x").run;
   engine.advance(1h);
@@ -162,7 +163,7 @@ TEST_CASE("a finished run is kept for seven days unless told otherwise") {
 }
 
 TEST_CASE("a run with a key is kept at least until its key is forgotten") {
-  testing::Engine engine{{.retention = 24h}};
+  testing::FreshEngine engine{{.retention = 24h}};
   engine.add("sleeper", sleeper);
   const Run run = engine.start({.key = "k", .key_ttl = 24h * 3}, sleeper, "x").run;
   engine.advance(1h);
@@ -177,7 +178,7 @@ TEST_CASE("a run with a key is kept at least until its key is forgotten") {
 }
 
 TEST_CASE("a run kept longer than its key does not hold it") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   const Run first = engine.start({.key = "k", .key_ttl = 1h}, sleeper, "x").run;
   engine.advance(3h);
@@ -190,7 +191,7 @@ TEST_CASE("a run kept longer than its key does not hold it") {
 }
 
 TEST_CASE("a key with no time of its own is free as soon as its run is over") {
-  testing::Engine engine;
+  testing::FreshEngine engine;
   engine.add("sleeper", sleeper);
   engine.start({.key = "k", .key_ttl = 0s}, sleeper, "x");
   CHECK_FALSE(engine.start({.key = "k"}, sleeper, "x").created);
@@ -201,7 +202,7 @@ TEST_CASE("a key with no time of its own is free as soon as its run is over") {
 }
 
 TEST_CASE("many finished runs are removed in small batches, and all of them") {
-  testing::Engine engine{{.retention = 1h}};
+  testing::FreshEngine engine{{.retention = 1h}};
   engine.add("sleeper", sleeper);
   for (int i = 0; i < 1500; ++i) engine.start(sleeper, "x");
   engine.advance(1h);

@@ -42,6 +42,13 @@ std::optional<TimePoint> at(const std::optional<Nanoseconds>& after, TimePoint b
   return begin + std::chrono::duration_cast<TimePoint::duration>(*after);
 }
 
+std::optional<base::Fault> read(std::string_view json, StartText& text) {
+  const auto misfit = value::try_decode(json, text, value::Mode::journal);
+  if (!misfit) return std::nullopt;
+  return base::Fault{base::Errc::corrupt,
+                     "a payload's start cannot be read: " + misfit->path + ": " + misfit->message};
+}
+
 }  // namespace
 
 std::string encode_start(const NewRun& run) {
@@ -65,13 +72,19 @@ std::string encode_start(const NewRun& run) {
   return value::encode(text);
 }
 
+base::Result<std::string> moved_start(std::string_view json, RunKey shift,
+                                      std::int32_t partitions) {
+  StartText text;
+  if (auto unreadable = read(json, text)) return *std::move(unreadable);
+  text.key += shift;
+  text.partition = static_cast<std::int32_t>(text.key % partitions);
+  return value::encode(text);
+}
+
 base::Result<NewRun> decode_start(std::string_view json, const std::string& workspace,
                                   const std::string& token, TimePoint now) {
   StartText text;
-  if (const auto misfit = value::try_decode(json, text, value::Mode::journal)) {
-    return base::Fault{base::Errc::corrupt, "a payload's start cannot be read: " + misfit->path +
-                                                ": " + misfit->message};
-  }
+  if (auto unreadable = read(json, text)) return *std::move(unreadable);
   NewRun run{.key = text.key,
              .workspace = workspace,
              .partition = text.partition,

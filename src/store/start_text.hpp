@@ -17,6 +17,9 @@ std::string encode_start(const NewRun& run);
 base::Result<NewRun> decode_start(std::string_view text, const std::string& workspace,
                                   const std::string& token, TimePoint now);
 
+/// The text for another store, where keys are shifted and there are so many partitions.
+base::Result<std::string> moved_start(std::string_view text, RunKey shift, std::int32_t partitions);
+
 /// The same for a run that was never text.
 NewRun started_later(NewRun run, TimePoint now);
 

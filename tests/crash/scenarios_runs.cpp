@@ -331,7 +331,7 @@ void start_in_a_transaction(Stage& stage) {
   stage.act([&] {
     stage.engine.transaction([&](sql::Transaction& tx) {
       tx.exec("CREATE TABLE IF NOT EXISTS placed (id TEXT PRIMARY KEY)");
-      tx.exec("INSERT OR IGNORE INTO placed VALUES ('one')");
+      tx.exec("INSERT INTO placed VALUES ('one') ON CONFLICT DO NOTHING");
       stage.engine.start_in(tx, {.run_id = "one"}, ref);
     });
   });

@@ -1,6 +1,6 @@
 #include "tests/crash/stage.hpp"
 
-#include "store/sqlite/sqlite_store.hpp"
+#include "tests/crash/stores.hpp"
 
 #include <fmt/format.h>
 
@@ -35,14 +35,12 @@ class CrashingStore final : public store::Store {
 };
 
 std::unique_ptr<detail::EngineCore> make_core(const std::shared_ptr<Fate>& fate) {
-  engine::StoreFactory stores =
-      [fate, database = store::make_memory_database()]() -> base::Result<engine::OpenedStore> {
-    auto opened = store::SqliteStore::open(database);
+  engine::StoreFactory stores = [fate,
+                                 open = fresh_stores()]() -> base::Result<engine::OpenedStore> {
+    auto opened = open();
     if (!opened) return opened.error();
-    auto reader = (*opened)->reader();
-    if (!reader) return reader.error();
-    return engine::OpenedStore{std::make_unique<CrashingStore>(std::move(*opened), fate),
-                               std::move(*reader)};
+    return engine::OpenedStore{std::make_unique<CrashingStore>(std::move(opened->store), fate),
+                               std::move(opened->reader)};
   };
   engine::LoopOptions options;
   options.check_replay = true;

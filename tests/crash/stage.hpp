@@ -1,4 +1,4 @@
-// Where a scenario is played: an engine on SQLite in memory whose process dies at chosen store calls, a caller who
+// Where a scenario is played: an engine whose process dies at chosen store calls, a caller who
 // repeats what was not answered, and a ledger of what step bodies did. The real loop, the real SQL.
 #pragma once
 

@@ -2,6 +2,7 @@
 // line of the table.
 #include "http/raw_client.hpp"
 #include "tests/support/api.hpp"
+#include "tests/support/fresh_store.hpp"
 
 #include <semel/semel.hpp>
 
@@ -40,11 +41,11 @@ std::string text_of(const Sent& sent) {
   return text + sent.body;
 }
 
-/// In memory, or with SEMEL_STORE=file in a file: there a handler begins before its reservation is durable.
+/// Where the test program has its stores, or with SEMEL_STORE=file in a file: there a handler begins before its reservation is durable.
 std::string url_in(const test::TemporaryDirectory& directory) {
   const char* wanted = std::getenv("SEMEL_STORE");
   const bool is_file = wanted != nullptr && std::string_view(wanted) == "file";
-  return is_file ? directory.url() : "memory:";
+  return is_file ? directory.url() : semel::testing::fresh_store();
 }
 
 /// A server with an endpoint that counts how often it runs and answers as it is told to in headers.

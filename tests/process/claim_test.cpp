@@ -1,6 +1,7 @@
 // One owner per token, also if the process is killed at any moment of the claim.
 #include "tests/process/claim_workflows.hpp"
 #include "tests/process/process.hpp"
+#include "tests/process/store_of_test.hpp"
 
 #include <doctest/doctest.h>
 
@@ -23,8 +24,8 @@ TEST_CASE(
   const int rounds = 10 * kills;
   TemporaryDirectory directory;
   const auto log = directory.path() / "log";
-  const std::vector<std::string> command{SEMEL_CLAIM_WORKER, directory.path(),
-                                         std::to_string(rounds)};
+  const std::string store = store_of_test(directory.path());
+  const std::vector<std::string> command{SEMEL_CLAIM_WORKER, store, std::to_string(rounds)};
   std::mt19937 chance{1};
   int killed = 0;
   for (; killed < kills; ++killed) {
@@ -43,7 +44,7 @@ TEST_CASE(
     REQUIRE_MESSAGE(ended == 0, text_of(log));
   }
 
-  Engine engine{"sqlite:" + (directory.path() / "runs.db").string()};
+  Engine engine{store};
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(round);
     std::string owner;

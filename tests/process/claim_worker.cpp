@@ -1,7 +1,7 @@
 // The program that is killed: rounds of 16 threads that claim one token, each under a run id of its own, so that a round
 // that was cut off is gone through again.
 //
-//   claim_worker DIRECTORY ROUNDS    exits with 0 when all rounds are over
+//   claim_worker STORE ROUNDS    exits with 0 when all rounds are over
 #include "tests/process/claim_workflows.hpp"
 #include "tests/process/process.hpp"
 
@@ -39,8 +39,8 @@ void go_through(Engine& engine, int round) {
     static_cast<void>(result_of(engine.run(claim_id(round, claimant))));
 }
 
-int work(const std::string& directory, int rounds) {
-  Engine engine{"sqlite:" + directory + "/runs.db"};
+int work(const std::string& store, int rounds) {
+  Engine engine{store};
   engine.add("claim", claim);
   engine.start_workers();
   say_ready();

@@ -2,6 +2,7 @@
 // given never changes, and nothing is done twice but what was cut off in the middle.
 #include "http/raw_client.hpp"
 #include "tests/process/process.hpp"
+#include "tests/process/store_of_test.hpp"
 
 #include <semel/semel.hpp>
 
@@ -109,7 +110,9 @@ TEST_CASE("a server is killed again and again, and no answer changes and nothing
   TemporaryDirectory directory;
   const auto log = directory.path() / "log";
   const std::uint16_t port = port_to_return_to();
-  const std::vector<std::string> command{SEMEL_HTTP_WORKER, directory.path(), std::to_string(port)};
+  const std::string store = store_of_test(directory.path());
+  const std::vector<std::string> command{SEMEL_HTTP_WORKER, directory.path(), std::to_string(port),
+                                         store};
   Seen seen;
   std::atomic<bool> stopping = false;
   {
@@ -146,7 +149,7 @@ TEST_CASE("a server is killed again and again, and no answer changes and nothing
     CHECK_MESSAGE(processes[word.at(1)].insert(word.at(2)).second, line);
   }
   // By the unit of work: exactly once, always.
-  Engine engine{"sqlite:" + (directory.path() / "shop.db").string()};
+  Engine engine{store};
   const auto twice = engine.transaction([](sql::Transaction& tx) {
     return tx.query<std::string>("SELECT key FROM payment GROUP BY key HAVING count(*) > 1");
   });

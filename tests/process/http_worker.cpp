@@ -1,6 +1,6 @@
 // The server that is killed.
 //
-//   http_worker DIRECTORY PORT     serves until it is killed
+//   http_worker DIRECTORY PORT STORE     serves until it is killed
 //
 // POST /layer is made idempotent by the server: each execution is written down in the ledger before it is answered. POST
 // /slow as well, but the first process to execute it never ends it. POST /unit does it itself, in the transaction of its
@@ -44,11 +44,11 @@ const auto by_unit = http::post<Payment, Receipt>("/unit");
   for (;;) never.wait(lock);
 }
 
-void serve(const std::filesystem::path& directory, std::uint16_t port) {
+void serve(const std::filesystem::path& directory, std::uint16_t port, const std::string& store) {
   Ledger ledger(directory / "ledger");
-  Engine engine{"sqlite:" + (directory / "shop.db").string()};
+  Engine engine{store};
   engine.transaction([](sql::Transaction& tx) {
-    tx.exec("CREATE TABLE IF NOT EXISTS payment (number INTEGER PRIMARY KEY, key TEXT)");
+    tx.exec("CREATE TABLE IF NOT EXISTS payment (number BIGINT PRIMARY KEY, key TEXT)");
   });
   http::Server server{engine, {.port = port}};
   server.handle(by_layer, [&](const Payment& payment, http::Call& call) {
@@ -69,8 +69,10 @@ void serve(const std::filesystem::path& directory, std::uint16_t port) {
     call.status = 201;
     return engine.transaction([&](sql::Transaction& tx) {
       return run_idempotently(tx.idempotency(), {.ns = "unit", .key = key}, [&] {
-        const auto number =
-            tx.query<std::int64_t>("INSERT INTO payment (key) VALUES (?1) RETURNING number", key);
+        const auto number = tx.query<std::int64_t>(
+            "INSERT INTO payment (number, key) SELECT 1 + "
+            "coalesce(max(number), 0), ?1 FROM payment RETURNING number",
+            key);
         return Receipt{std::to_string(number.front()), payment.cents};
       });
     });
@@ -84,9 +86,10 @@ void serve(const std::filesystem::path& directory, std::uint16_t port) {
 }  // namespace semel::process
 
 int main(int count, char** arguments) {
-  if (count != 3) return 2;
+  if (count != 4) return 2;
   try {
-    semel::process::serve(arguments[1], static_cast<std::uint16_t>(std::stoi(arguments[2])));
+    semel::process::serve(arguments[1], static_cast<std::uint16_t>(std::stoi(arguments[2])),
+                          arguments[3]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "http_worker: %s\n", error.what());
   }

@@ -2,6 +2,7 @@
 // on it believes to be the owner still; nobody else does.
 #include "tests/process/kernel_client.hpp"
 #include "tests/process/process.hpp"
+#include "tests/process/store_of_test.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -18,7 +19,8 @@ constexpr auto patience = 30s;
 struct Stage {
   Stage()
       : port(port_to_return_to()),
-        server({SEMEL_SERVE_WORKER, directory.path().string(), std::to_string(port)},
+        server({SEMEL_SERVE_WORKER, directory.path().string(), std::to_string(port),
+                store_of_test(directory.path())},
                directory.path() / "server.log") {
     REQUIRE_MESSAGE(server.is_ready_within(patience), text_of(directory.path() / "server.log"));
   }

@@ -1,8 +1,6 @@
 // The served engine that is killed.
 //
-//   serve_worker DIRECTORY PORT [STORE NODE]     serves until it is killed, or asked to stop
-//
-// Without a store: a file in the directory.
+//   serve_worker DIRECTORY PORT STORE [NODE]     serves until it is killed, or asked to stop
 //
 // Each charge is written down in the ledger, with the id of its step.
 #include "tests/process/process.hpp"
@@ -67,12 +65,11 @@ void serve(const Place& place) {
 }  // namespace semel::process
 
 int main(int count, char** arguments) {
-  if (count != 3 && count != 5) return 2;
+  if (count != 4 && count != 5) return 2;
   try {
-    const std::string directory = arguments[1];
-    semel::process::serve({.directory = directory,
+    semel::process::serve({.directory = arguments[1],
                            .port = static_cast<std::uint16_t>(std::stoi(arguments[2])),
-                           .store = count == 5 ? arguments[3] : "sqlite:" + directory + "/shop.db",
+                           .store = arguments[3],
                            .node = count == 5 ? arguments[4] : ""});
     return 0;
   } catch (const std::exception& error) {

@@ -53,7 +53,8 @@ TEST_CASE("ten thousand clients wait for a result, and no thread waits with them
   allow_so_many_files();
   const TemporaryDirectory directory;
   const std::uint16_t port = port_to_return_to();
-  Child server({SEMEL_SERVE_WORKER, directory.path().string(), std::to_string(port)},
+  Child server({SEMEL_SERVE_WORKER, directory.path().string(), std::to_string(port),
+                "sqlite:" + (directory.path() / "store.db").string()},
                directory.path() / "log");
   REQUIRE_MESSAGE(server.is_ready_within(patience), text_of(directory.path() / "log"));
   REQUIRE(ask(port, "/api/v1/runs",

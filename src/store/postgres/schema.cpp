@@ -15,7 +15,7 @@ namespace semel::store::postgres {
 namespace {
 
 /// Never change one that was released: databases have it. Add the next.
-constexpr std::array<const char*, 2> migrations{
+constexpr std::array<const char*, 3> migrations{
     R"sql(
 CREATE TABLE semel.workspace (
   workspace bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -264,6 +264,27 @@ CREATE TABLE semel.hint (
   run bigint NOT NULL,
   partition integer NOT NULL,
   kind smallint NOT NULL  -- 0: it got something, 1: it is new there, 2: it is over, 3: it goes on again, 4: it got an entry
+);
+)sql",
+    R"sql(
+-- Workspaces that come from another store. Until `is_done` the workspace has a name that nobody can ask for, and its runs are
+-- in no partition that anybody has. What was drawn anew is shifted by a number.
+CREATE TABLE semel.copy (
+  copy bytea PRIMARY KEY,
+  workspace bigint NOT NULL,
+  is_done smallint NOT NULL,
+  run_shift bigint NOT NULL,
+  item_shift bigint NOT NULL,
+  hook_shift bigint NOT NULL,
+  payload_shift bigint NOT NULL,
+  last_run bigint NOT NULL,     -- of the source: these and all before them are here
+  last_fence bigint NOT NULL,
+  last_token bytea NOT NULL,
+  last_resume bytea NOT NULL,
+  runs bigint NOT NULL,
+  entries bigint NOT NULL,
+  payloads bigint NOT NULL,
+  reservations bigint NOT NULL
 );
 )sql",
 };

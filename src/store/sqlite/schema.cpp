@@ -14,7 +14,7 @@ namespace semel::store::sqlite {
 namespace {
 
 /// Never change one that was released: files have it. Add the next.
-constexpr std::array<const char*, 4> migrations{
+constexpr std::array<const char*, 5> migrations{
     R"sql(
 CREATE TABLE semel_workspace (
   workspace INTEGER PRIMARY KEY,
@@ -240,6 +240,15 @@ CREATE TABLE semel_audit (
 -- Found by whoever has the token and no credential.
 CREATE INDEX semel_hook_public ON semel_hook (token) WHERE active = 1 AND webhook = 1;
 )sql",
+    R"sql(
+-- Workspaces that are being moved to another store, or were. No engine opens the file any more: its runs would run twice.
+CREATE TABLE semel_move (
+  workspace TEXT PRIMARY KEY,
+  copy TEXT NOT NULL,     -- what the other store knows it by
+  target TEXT NOT NULL,   -- for people: without a password
+  is_done INTEGER NOT NULL
+) WITHOUT ROWID;
+)sql",
 };
 
 [[noreturn]] void refuse(std::string message) {
@@ -289,6 +298,22 @@ void require_schema(Database& database) {
                     "to bring it up to date",
                     database.path(), found, schema_version_known()));
   }
+}
+
+void refuse_moved(Database& database) {
+  Statement moves{database, "SELECT workspace, target, is_done FROM semel_move ORDER BY is_done"};
+  Rows rows = moves.select();
+  if (!rows.next()) return;
+  const std::string workspace = rows.text(0);
+  const std::string target = rows.text(1);
+  if (rows.integer(2) != 0) {
+    refuse(fmt::format("workspace {} of {} was moved to {}: open that; its runs would run twice",
+                       workspace, database.path(), target));
+  }
+  refuse(
+      fmt::format("workspace {} of {} is being moved to {}: give the same `semel copy` again to "
+                  "finish it, or with --undo to take it back",
+                  workspace, database.path(), target));
 }
 
 }  // namespace semel::store::sqlite

@@ -18,4 +18,7 @@ void migrate(Database& database);
 /// For readers, which change nothing: throws `Failed` with `Errc::refused` unless the file has exactly our schema.
 void require_schema(Database& database);
 
+/// Throws `Failed` with `Errc::refused` where a workspace was moved to another store, or is about to be.
+void refuse_moved(Database& database);
+
 }  // namespace semel::store::sqlite

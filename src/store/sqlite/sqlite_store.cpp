@@ -228,6 +228,7 @@ base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const SqliteOptions
         options.path, Database::Access::write,
         {.busy_timeout = options.busy_timeout, .cache_kib = options.cache_kib, .vfs = options.vfs});
     sqlite::migrate(*database);
+    sqlite::refuse_moved(*database);
     // What we are about to show must be on disk. If the last owner's sync failed, the log may be readable and yet not
     // written; a checkpoint writes its pages anew.
     database->checkpoint();
