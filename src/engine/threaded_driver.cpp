@@ -315,9 +315,10 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
     idempotency::set_now(aside.command, at);
     commands.push_back(std::move(aside.command));
   }
-  own_meter().commands.add(commands.size());
   const auto began = base::monotonic_now();
   auto answers = store_.store->execute(commands);
+  // Both when it is over: whoever reads them meanwhile sees as many of the one as of the other.
+  own_meter().commands.add(commands.size());
   own_meter().commit_time.add(base::monotonic_now() - began);
   if (!answers) {
     ++own_meter().store_errors;
