@@ -300,7 +300,9 @@ TEST_CASE("shells and the manual know every command and its options") {
 TEST_CASE("the nodes of a file are the process that has it") {
   const Shop shop;
   const Said closed = semel({"nodes", "--store", shop.url()});
-  const Engine engine(shop.url());
+  Engine engine(shop.url());
+  Shop::add_workflows(engine);
+  engine.start({}, &wait_a_day, 2);  // and so it is open
 
   const Said open = semel({"nodes", "--store", shop.url()});
   const Said text = semel({"nodes", "--store", shop.url(), "--json"});

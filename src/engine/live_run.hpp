@@ -31,7 +31,7 @@ struct LiveRun {
   std::string workspace;
   std::string instance;
   std::uint32_t generation = 0;
-  journal::Seq first_seq = 0;  ///< where the journal of this generation begins
+  journal::Seq first_seq = 0;                  ///< where the journal of this generation begins
   const detail::WorkflowType* type = nullptr;  ///< null: only counted here, and then left to others
   std::int32_t code_version = 1;               ///< the highest that drove it
   std::optional<TimePoint> deadline;

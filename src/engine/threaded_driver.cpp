@@ -323,8 +323,9 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& roun
     owed_.clear();
   }
   auto answers = store_.store->execute_growing(round);
-  own_meter().commit_time.add(base::monotonic_now() - began - round.waited());
+  // Both when it is over: whoever reads them meanwhile sees as many of the one as of the other.
   own_meter().commands.add(round.size());
+  own_meter().commit_time.add(base::monotonic_now() - began - round.waited());
   if (!answers) {
     ++own_meter().store_errors;
     own_meter().leases_lost = store_.store->leases_lost();

@@ -20,9 +20,9 @@ namespace semel::serve {
 struct Beside {
   /// Of its generation, in order; absent: too many to look through, and nothing is said about what it waits for.
   std::optional<std::vector<std::string>> entries{};
-  std::vector<TimePoint> times{};         ///< of the entries, where known
-  std::optional<TimePoint> started_at{};  ///< when its first entry was written
-  std::optional<TimePoint> starts_at{};   ///< of a delayed run
+  std::vector<TimePoint> times{};          ///< of the entries, where known
+  std::optional<TimePoint> started_at{};   ///< when its first entry was written
+  std::optional<TimePoint> starts_at{};    ///< of a delayed run
   std::optional<store::RunOwner> owner{};  ///< of an unfinished run on a store that nodes share
 };
 

@@ -396,11 +396,11 @@ struct FindRun {
   std::string id;
 };
 
-using Command = std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun,
-                             ReopenRun, MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue,
-                             FindWork, FindRun, Deliver, ResumeOrStart, Reserve, Complete, Release,
-                             Renew, Forget, FindReservation, Transact, KeepNode, GiveUp, FindEnded,
-                             MoveRuns>;
+using Command =
+    std::variant<OpenNode, ReserveKeys, NodeWell, StartRun, AdvanceRun, CancelRun, ReopenRun,
+                 MarkRun, SaveProgress, Sweep, LoadRun, ReadInbox, FindDue, FindWork, FindRun,
+                 Deliver, ResumeOrStart, Reserve, Complete, Release, Renew, Forget, FindReservation,
+                 Transact, KeepNode, GiveUp, FindEnded, MoveRuns>;
 
 /// The command's name in messages and metrics, by its position in `Command`.
 std::string_view command_name(std::size_t index);
@@ -716,11 +716,11 @@ struct NodeRecord {
   std::int64_t number = 1;  ///< never used again
   std::string name{};       ///< empty where nobody said one
   TimePoint since{};
-  TimePoint kept_at{};                 ///< last heard of
-  std::chrono::nanoseconds lease{0};   ///< 0: it has the store to itself
-  bool works = true;                   ///< takes partitions
-  bool is_this = false;                ///< the one that looks
-  std::int64_t partitions = 0;         ///< that are its own
+  TimePoint kept_at{};                       ///< last heard of
+  std::chrono::nanoseconds lease{0};         ///< 0: it has the store to itself
+  bool works = true;                         ///< takes partitions
+  bool is_this = false;                      ///< the one that looks
+  std::int64_t partitions = 0;               ///< that are its own
   std::vector<WorkflowVersion> workflows{};  ///< that it can drive, by name; of one with a lease
 };
 

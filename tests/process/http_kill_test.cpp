@@ -172,7 +172,8 @@ TEST_CASE(
   TemporaryDirectory directory;
   const auto log = directory.path() / "log";
   const std::uint16_t port = port_to_return_to();
-  const std::vector<std::string> command{SEMEL_HTTP_WORKER, directory.path(), std::to_string(port)};
+  const std::vector<std::string> command{SEMEL_HTTP_WORKER, directory.path(), std::to_string(port),
+                                         store_of_test(directory.path())};
   const auto conflicts = [&] {
     const auto answer = post(port, "/slow", "k", 2);
     return answer && answer->code() == "IDEMPOTENCY_CONFLICT";

@@ -35,8 +35,8 @@ NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeId
                    Membership& membership);
 Done give_up(Connection& connection, const GiveUp& command, Membership& membership);
 /// `hinted`: partitions whose owners have something to look at are added to it.
-RunsFound move_runs(Connection& connection, const MoveRuns& command,
-                    const Membership& membership, std::set<std::int32_t>& hinted);
+RunsFound move_runs(Connection& connection, const MoveRuns& command, const Membership& membership,
+                    std::set<std::int32_t>& hinted);
 Done node_well(Connection& connection, const NodeWell& command, Membership& membership);
 
 /// The channel on which a node is told that there are hints for it.
