@@ -24,7 +24,7 @@ struct Disk {
   std::atomic<bool> is_held = false;     ///< commits wait
   std::atomic<int> commits_waiting = 0;  ///< because of that
   std::atomic<std::size_t> largest = 0;  ///< batch so far
-  std::atomic<int> commits = 0;          ///< of batches that may grow
+  std::atomic<int> commits = 0;          ///< with reservations or completions
 };
 
 class DiskStore final : public store::Store {
@@ -47,8 +47,11 @@ class DiskStore final : public store::Store {
   base::Result<std::vector<store::Answer>> execute_growing(store::GrowingBatch& batch) override {
     const store::Model before = *disk_.model;
     std::vector<store::Answer> answers;
+    bool is_about_keys = false;
     for (auto part = batch.next(); !part.empty(); part = batch.next()) {
       for (const store::Command& command : part) {
+        is_about_keys = is_about_keys || std::holds_alternative<store::Reserve>(command) ||
+                        std::holds_alternative<store::Complete>(command);
         answers.push_back(store_->execute({&command, 1}).value().front());
         batch.executed(answers.back());
       }
@@ -64,7 +67,7 @@ class DiskStore final : public store::Store {
       *disk_.model = before;
       return base::Fault{base::Errc::unavailable, "the disk"};
     }
-    ++disk_.commits;
+    if (is_about_keys) ++disk_.commits;
     return answers;
   }
 
