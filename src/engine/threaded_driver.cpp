@@ -320,10 +320,10 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
     idempotency::set_now(aside.command, at);
     commands.push_back(std::move(aside.command));
   }
-  own_meter().commands.add(commands.size());
   const auto began = base::monotonic_now();
   auto answers = store_.store->execute(commands);
   own_meter().commit_time.add(base::monotonic_now() - began);
+  own_meter().commands.add(commands.size());
   if (!answers) ++own_meter().store_errors;
   commands.erase(commands.begin() + own, commands.end());
   return answers;
