@@ -149,7 +149,7 @@ void add_completion(CLI::App& program, std::string& shell) {
 void add_serve(CLI::App& program, ServeCommand& serve) {
   CLI::App* command = program.add_subcommand("serve", "Run workflows and serve them over HTTP");
   command->add_option("--store", serve.store, "where the runs are; made where it is not there")
-      ->type_name("sqlite:FILE | postgres://HOST[,HOST]/DATABASE")
+      ->type_name("sqlite:FILE | postgres://HOST/DB")
       ->required();
   command->add_option("--listen", serve.listen, "where clients come; port 0 is one that is free")
       ->type_name("HOST:PORT")
@@ -157,12 +157,11 @@ void add_serve(CLI::App& program, ServeCommand& serve) {
   command->add_flag("--demo", serve.is_demo, "with workflows to try it with");
   command
       ->add_option("--node", serve.node,
-                   "on PostgreSQL: this server's name among those that share the store; by default "
-                   "the host's. One that comes back under its name takes over at once")
+                   "on PostgreSQL: its name among others; by default the host's")
       ->type_name("NAME");
   command
       ->add_option("--lease", serve.lease,
-                   "on PostgreSQL: after so long without a sign of life others take over its runs")
+                   "on PostgreSQL: silent for so long, it loses its runs to others")
       ->type_name("DURATION")
       ->capture_default_str();
   const auto limit = [&](const char* option, auto& value, const char* about) {

@@ -236,6 +236,7 @@ void Api::within_limits(Unit& unit, const std::string& workspace, std::size_t by
                         const std::function<bool()>& start) {
   // Asked first, thrown last: whoever repeats a start is handed the run that is there, also at the limit.
   const auto refusal = quotas_.refuse_start(unit.store, workspace, base::monotonic_now());
+  unit.undo = [this, workspace] { quotas_.count_again(workspace); };
   if (!start()) return;
   if (refusal) throw *refusal;
   unit.undo = [this, counted = quotas_.started(unit.store, workspace, bytes)] {

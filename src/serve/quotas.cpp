@@ -117,6 +117,11 @@ void Quotas::count_runs(store::UnitOfWork& unit, const std::string& workspace, U
       now + std::max<nanoseconds>(count_every, spare * (base::monotonic_now() - began));
 }
 
+void Quotas::count_again(const std::string& workspace) {
+  // What was counted is in the row no more; where it is in memory alone it holds.
+  if (is_shared_) usage_[workspace].count_at = nanoseconds{0};
+}
+
 Quotas::Counted Quotas::started(store::UnitOfWork& unit, const std::string& workspace,
                                 std::size_t bytes) {
   Usage& usage = usage_[workspace];
@@ -134,7 +139,9 @@ void Quotas::take_back(const Counted& counted) {
   Usage& usage = usage_[counted.workspace];
   usage.bytes -= std::min<std::uint64_t>(usage.bytes, counted.bytes);
   usage.measuring -= std::min<std::uint64_t>(usage.measuring, counted.bytes);
-  if (usage.counts == counted.count) {
+  if (is_shared_) {
+    count_again(counted.workspace);
+  } else if (usage.counts == counted.count) {
     --usage.runs;
   } else {
     usage.count_at = nanoseconds{0};  // nobody knows whether that count had seen it

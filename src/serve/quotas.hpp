@@ -56,6 +56,9 @@ class Quotas {
     std::uint64_t count = 0;  ///< the number of the count it was added to
   };
 
+  /// What `refuse_start` has found out is done over with its transaction.
+  void count_again(const std::string& workspace);
+
   /// A run is started, with that much to store.
   Counted started(store::UnitOfWork& unit, const std::string& workspace, std::size_t bytes);
 

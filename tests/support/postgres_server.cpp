@@ -141,7 +141,9 @@ void PostgresServer::empty() const {
       " FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'semel'"
       "  AND tablename NOT IN ('schema_version', 'counter', 'partition') LOOP"
       "  EXECUTE 'DELETE FROM semel.' || name; END LOOP;"
-      " UPDATE semel.counter SET next = 1; UPDATE semel.partition SET node = NULL, epoch = 0, open "
+      " DELETE FROM semel.counter c WHERE c.name <> 'run'; UPDATE semel.counter SET next = 1; "
+      "UPDATE "
+      "semel.partition SET node = NULL, epoch = 0, open "
       "= 0, well = 0, crashes = 0;"
       " FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'semel' LOOP"
       "  PERFORM setval('semel.' || name, 1, false); END LOOP; END $$");
