@@ -13,7 +13,8 @@ struct NodeIdentity {
   std::string
       name;  ///< for people; a newcomer of the same name takes over from one whose connection is gone at once
   std::chrono::nanoseconds lease{std::chrono::seconds{15}};
-  std::atomic<std::int64_t> number{0};  ///< 0: not open
+  std::atomic<std::int64_t> number{0};       ///< 0: not open
+  std::atomic<std::uint64_t> statements{0};  ///< sent on all its connections
 };
 
 }  // namespace semel::store::postgres

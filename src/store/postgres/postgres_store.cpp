@@ -67,7 +67,8 @@ struct PostgresStore::Impl {
                     .patience = with.patience,
                     .lock_timeout = with.lock_timeout,
                     .idle_timeout = std::chrono::ceil<std::chrono::milliseconds>(
-                        std::min(with.identity->lease, idle_timeout_max))}) {
+                        std::min(with.identity->lease, idle_timeout_max)),
+                    .statements = {with.identity, &with.identity->statements}}) {
     postgres::migrate(connection);
     connection.run(keep_apart);
     look_at_clock();
@@ -362,7 +363,10 @@ std::chrono::nanoseconds PostgresStore::clock_lead() const {
 base::Result<std::unique_ptr<Reader>> PostgresStore::reader() const {
   try {
     return postgres::make_reader(
-        {.url = impl_->options.url, .patience = impl_->options.patience, .read_only = true});
+        {.url = impl_->options.url,
+         .patience = impl_->options.patience,
+         .read_only = true,
+         .statements = {impl_->options.identity, &impl_->options.identity->statements}});
   } catch (const Failed& failed) {
     return failed.fault();
   }
