@@ -30,18 +30,18 @@ struct Measurement {
   bool by_name_only = false;
 };
 
-constexpr auto measurements = std::to_array<Measurement>({{"disk", measure_disk},
-                                                          {"latency", measure_latency},
-                                                          {"throughput", measure_throughput},
-                                                          {"position",
-                                                           measure_position_and_replay, On::sqlite},
-                                                          {"parked", measure_parked, On::sqlite},
-                                                          {"hooks", measure_hooks, On::sqlite},
-                                                          {"starts", measure_starts},
-                                                          {"loads", measure_matrix},
-                                                          {"nodes", measure_nodes, On::postgres},
-                                                          {"idle", measure_idle, On::postgres},
-                                                          {"large", measure_large, On::any, true}});
+constexpr auto measurements =
+    std::to_array<Measurement>({{"disk", measure_disk},
+                                {"latency", measure_latency},
+                                {"throughput", measure_throughput},
+                                {"position", measure_position_and_replay, On::sqlite},
+                                {"parked", measure_parked, On::sqlite},
+                                {"hooks", measure_hooks, On::sqlite},
+                                {"starts", measure_starts},
+                                {"loads", measure_matrix},
+                                {"nodes", measure_nodes, On::postgres},
+                                {"idle", measure_idle, On::postgres},
+                                {"large", measure_large, On::any, true}});
 
 bool is_in_memory(const fs::path& directory) {
   constexpr std::int64_t tmpfs = 0x01021994;
@@ -123,6 +123,12 @@ bool is_wanted(const Measurement& each, const Options& options) {
   return is_named || (options.only.empty() && !each.by_name_only && is_for(each, is_postgres));
 }
 
+void check_store(const std::string& url) {
+  if (url.empty() || url.starts_with("postgres://") || url.starts_with("postgresql://")) return;
+  throw Error("VALIDATION_ERROR",
+              "--store takes postgres://HOST/DATABASE; without it SQLite is measured, in --dir");
+}
+
 Pace pace_of(const Options& options) {
   if (!options.brief) return {.large_runs = options.large_runs};
   return {.rounds = 3,
@@ -183,6 +189,7 @@ void measure_disk(Bench& bench) {
 
 int run(const Options& options, std::ostream& out) {
   check_names(options.only);
+  check_store(options.postgres_url);
   std::vector<const Measurement*> wanted;
   for (const Measurement& each : measurements) {
     if (is_wanted(each, options)) wanted.push_back(&each);

@@ -41,9 +41,10 @@ BenchDatabase::BenchDatabase(const std::string& url) : connection_(connect(url))
   // Ours says so by a schema that nobody else makes.
   const bool is_ours = has_schema(connection_, "semel_bench");
   if (!is_ours && has_schema(connection_, "semel")) {
-    throw Error("VALIDATION_ERROR",
-                "--store: there is a semel store in this database, and a benchmark would remove it: "
-                "make an empty database for it (createdb semel_bench)");
+    throw Error(
+        "VALIDATION_ERROR",
+        "--store: there is a semel store in this database, and a benchmark would remove it: "
+        "make an empty database for it (createdb semel_bench)");
   }
   connection_.run(drop_tables);
   connection_.run("CREATE SCHEMA IF NOT EXISTS semel_bench");

@@ -98,20 +98,19 @@ std::unique_ptr<detail::EngineCore> make_core(const engine::StoreFactory& stores
 std::unique_ptr<detail::EngineCore> sqlite_core(const std::filesystem::path& file,
                                                 const BenchEngineOptions& options,
                                                 std::shared_ptr<StoreMeter> meter) {
-  return make_core(
-      metered<store::SqliteStore>(
-          store::SqliteOptions{.path = file.string(), .cache_kib = options.cache_kib},
-          std::move(meter)),
-      options, {});
+  return make_core(metered<store::SqliteStore>(
+                       store::SqliteOptions{.path = file.string(), .cache_kib = options.cache_kib},
+                       std::move(meter)),
+                   options, {});
 }
 
 std::unique_ptr<detail::EngineCore> postgres_core(
     const PostgresNode& node, const BenchEngineOptions& options, std::shared_ptr<StoreMeter> meter,
     const std::shared_ptr<store::postgres::NodeIdentity>& identity) {
-  auto core = make_core(metered<store::PostgresStore>(
-                            store::PostgresOptions{.url = node.url, .identity = identity},
-                            std::move(meter)),
-                        options, {.has_timers = true, .is_shared = true});
+  auto core = make_core(
+      metered<store::PostgresStore>(store::PostgresOptions{.url = node.url, .identity = identity},
+                                    std::move(meter)),
+      options, {.has_timers = true, .is_shared = true});
   core->allow_adoption(store::postgres::make_hints(node.url, identity), true);
   return core;
 }
@@ -139,8 +138,9 @@ std::string new_key() {
 class Crowd : public std::enable_shared_from_this<Crowd> {
  public:
   struct Manner {
-    bool until_over = true;  ///< a run counts until it is over; otherwise until its start is durable
-    bool keyed = false;      ///< each under a key of its own
+    bool until_over =
+        true;            ///< a run counts until it is over; otherwise until its start is durable
+    bool keyed = false;  ///< each under a key of its own
   };
 
   Crowd(engine::Driver& driver, engine::StartInput input, Manner manner)
@@ -354,9 +354,9 @@ Rate BenchEngine::load_until(const Load& load, const std::function<void()>& over
   workload_->go();
   engine::StartInput input = start_input(load.kind, load.steps);
   if (load.keyed) input.fingerprint = fingerprint_of(input);
-  const auto crowd = std::make_shared<Crowd>(
-      core().driver(), std::move(input),
-      Crowd::Manner{.until_over = load.steps != 0, .keyed = load.keyed});
+  const auto crowd =
+      std::make_shared<Crowd>(core().driver(), std::move(input),
+                              Crowd::Manner{.until_over = load.steps != 0, .keyed = load.keyed});
   const auto done = [&] { return load.steps != 0 ? workload_->steps_done() : crowd->over(); };
   crowd->begin(load.runs);
   pause_for(ramp);

@@ -97,8 +97,7 @@ void fill_postgres(const std::string& url, const Copies& copies, Progress& progr
 }
 
 void settle_postgres(const std::string& url) {
-  store::postgres::Connection connection{
-      {.url = url, .patience = std::chrono::hours{1}}};
+  store::postgres::Connection connection{{.url = url, .patience = std::chrono::hours{1}}};
   connection.run("VACUUM ANALYZE semel.run");
   connection.run("VACUUM ANALYZE semel.journal");
   try {

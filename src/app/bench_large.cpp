@@ -152,7 +152,8 @@ Filled fill(const Bench& bench, const Stores& stores) {
   const double filled = seconds_now();
   stores.settle();
   bench.report.say(fmt::format(
-      "\n{} finished runs with keys, {} of them past their time, {:.1f} GB, in {:.0f} s ({:.0f} s for "
+      "\n{} finished runs with keys, {} of them past their time, {:.1f} GB, in {:.0f} s ({:.0f} s "
+      "for "
       "statistics)",
       count, expired, stores.bytes() / 1e9, seconds_now() - began, seconds_now() - filled));
   return {.runs = count, .expired = expired};

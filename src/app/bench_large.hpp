@@ -11,11 +11,11 @@ namespace semel::app::bench {
 
 /// Copies of one finished run, keys reserved for them.
 struct Copies {
-  store::RunKey model = 0;      ///< the run that is copied, entries and all
-  store::RunKey first = 0;      ///< the first of the keys
+  store::RunKey model = 0;  ///< the run that is copied, entries and all
+  store::RunKey first = 0;  ///< the first of the keys
   std::int64_t count = 0;
-  TimePoint ended_first{};      ///< they ended one after the other, from then
-  TimePoint ended_last{};       ///< to then
+  TimePoint ended_first{};  ///< they ended one after the other, from then
+  TimePoint ended_last{};   ///< to then
 };
 
 /// Fill a store that nobody has open.

@@ -29,8 +29,7 @@ StoreAlone StoreAlone::on_postgres(const std::string& url, EntryBytes bytes) {
 
 StoreAlone::StoreAlone(std::unique_ptr<store::Store> store, EntryBytes bytes)
     : store_(std::move(store)), bytes_(bytes) {
-  const auto answers = execute(
-      {store::ReserveKeys{.keys_count = keys_count}});
+  const auto answers = execute({store::ReserveKeys{.keys_count = keys_count}});
   next_key_ = std::get<store::KeysReserved>(answers.front()).first_key;
 }
 

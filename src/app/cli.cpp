@@ -228,7 +228,8 @@ void add_bench(CLI::App& program, Chosen& chosen) {
   command->footer(
       "Takes about three minutes. A ratio compares with the limit measured next to it. Ends with 1 "
       "where\n"
-      "figures make no sense, not where they are low. `large` is measured where --only names it.\n\n"
+      "figures make no sense, not where they are low. `large` is measured where --only names "
+      "it.\n\n"
       "Example:\n  semel bench --only latency,throughput --json figures.json");
 }
 

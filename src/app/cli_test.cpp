@@ -165,6 +165,9 @@ TEST_CASE("a command that is not understood ends with 2 and says what is wrong")
       {{"runs", "list", "--store", shop.url(), "--status", "sleepy"}, "waiting"},
       {{"runs", "list", "--store", shop.url(), "--limit", "many"}, "--limit"},
       {{"bench", "--only", "luck"}, "latency"},
+      {{"bench", "--only", "nodes"}, "PostgreSQL"},
+      {{"bench", "--store", "sqlite:shop.db"}, "postgres://"},
+      {{"bench", "--runs", "0"}, "--runs"},
       {{"bench", "--dir", "/nowhere"}, "/nowhere"}};
   for (const auto& [arguments, reason] : cases) {
     const Said said = semel(arguments);

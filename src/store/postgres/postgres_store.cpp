@@ -34,6 +34,10 @@ constexpr const char* begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ REA
 /// Whoever takes over removes this row, and so waits for us or is seen by us. (A plain look would let us commit after.)
 constexpr const char* assert_node =
     "SELECT node FROM semel.node WHERE node = $1::bigint FOR KEY SHARE";
+constexpr std::chrono::milliseconds clock_patience{20};
+constexpr int batches_per_plan = 16;
+constexpr std::chrono::nanoseconds plan_kept_first = std::chrono::milliseconds{50};
+constexpr std::chrono::nanoseconds plan_kept_max = std::chrono::seconds{5};
 constexpr const char* read_clock =
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint";
 /// By itself, behind the commit it is about: a transaction that notifies has all others that do wait for it. Who does not
@@ -75,14 +79,31 @@ struct PostgresStore::Impl {
     membership.node = options.identity->number;
   }
 
-  /// As much as an answer takes is not known; half of it is a good guess.
+  /// What the server's clock said between then and now. As much as an answer takes is not known; half of it is a good guess.
+  void note_clock(TimePoint before, std::int64_t there) {
+    clock_lead = there - postgres::to_ns(before + (clock.now() - before) / 2);
+  }
+
   void look_at_clock() {
     const TimePoint before = clock.now();
     std::int64_t there = 0;
     Pipeline look{connection};
     look.add(read_clock, {}, [&](const Rows& rows) { there = rows.integer(0, 0); });
     look.run();
-    clock_lead = there - postgres::to_ns(before + (clock.now() - before) / 2);
+    note_clock(before, there);
+  }
+
+  NodeKept keep(const KeepNode& command, postgres::Membership& member) {
+    const TimePoint before = clock.now();
+    bool is_seen = false;
+    const auto see_clock = [&](std::int64_t there) {
+      // One that had to wait for a lock says little about the time.
+      is_seen = clock.now() - before < clock_patience;
+      if (is_seen) note_clock(before, there);
+    };
+    NodeKept kept = postgres::keep_node(connection, command, *options.identity, member, see_clock);
+    if (!is_seen) look_at_clock();
+    return kept;
   }
 
   // ---------------------------------------------------------------------------------------------- workspaces
@@ -116,9 +137,21 @@ struct PostgresStore::Impl {
     if (attempt.has_begun) return;
     attempt.has_begun = true;
     pipeline.add(attempt.is_writing ? begin_writing : begin_reading);
+    plan_anew_if_due(pipeline);
     if (!attempt.is_held) return;
     pipeline.add(assert_node, Parameters::of(membership.node),
                  [&attempt](const Rows& rows) { attempt.is_there = rows.size() == 1; });
+  }
+
+  /// A plan is kept until somebody analyses its tables, which may take a minute; one that was made while they were empty is
+  /// ruinous long before that.
+  void plan_anew_if_due(Pipeline& pipeline) {
+    const auto now = base::monotonic_now();
+    if (++batches_planned < batches_per_plan || now - planned_at < plan_kept) return;
+    pipeline.add("DISCARD PLANS");
+    planned_at = now;
+    batches_planned = 0;
+    plan_kept = std::min(plan_kept * 2, plan_kept_max);
   }
 
   void check_lease(const Attempt& attempt) {
@@ -168,8 +201,7 @@ struct PostgresStore::Impl {
           if constexpr (std::is_same_v<Each, OpenNode>) {
             return postgres::open_node(connection, each, *options.identity, attempt.membership);
           } else if constexpr (std::is_same_v<Each, KeepNode>) {
-            look_at_clock();
-            return postgres::keep_node(connection, each, *options.identity, attempt.membership);
+            return keep(each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, GiveUp>) {
             return postgres::give_up(connection, each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, ReserveKeys>) {
@@ -321,6 +353,9 @@ struct PostgresStore::Impl {
   base::ShapeChecker shapes;
   base::SystemClock clock;
   std::atomic<std::int64_t> clock_lead{0};  ///< in nanoseconds
+  std::chrono::nanoseconds planned_at = base::monotonic_now();
+  std::chrono::nanoseconds plan_kept = plan_kept_first;  ///< longer as tables grow more slowly
+  int batches_planned = 0;                               ///< since then
   postgres::Membership membership;
   std::set<std::int32_t> hinted;  ///< partitions of others for which this batch leaves hints
   std::string broken;             ///< why every call is refused; empty: all is well

@@ -48,9 +48,12 @@ constexpr const char* forget_reservations =
     "DELETE FROM semel.reservation WHERE digest IN (SELECT digest FROM semel.reservation"
     " WHERE sweep_at <= $1::bigint ORDER BY sweep_at, fence LIMIT $2::bigint"
     " FOR UPDATE SKIP LOCKED)";
+// Run by run: a plan for both tables at once depends on what PostgreSQL takes their sizes to be.
 constexpr const char* remove_entries =
-    "DELETE FROM semel.journal WHERE (run, seq) IN (SELECT j.run, j.seq FROM semel.garbage g"
-    " JOIN semel.journal j ON j.run = g.run ORDER BY j.run, j.seq LIMIT $1::bigint)";
+    "DELETE FROM semel.journal WHERE (run, seq) IN (SELECT j.run, j.seq FROM"
+    " (SELECT run FROM semel.garbage ORDER BY run LIMIT $1::bigint) g, LATERAL (SELECT e.run, e.seq"
+    "  FROM semel.journal e WHERE e.run = g.run ORDER BY e.seq LIMIT $1::bigint) j"
+    " LIMIT $1::bigint)";
 constexpr const char* forget_garbage =
     "DELETE FROM semel.garbage WHERE run IN (SELECT run FROM semel.garbage ORDER BY run"
     " LIMIT $1::bigint) AND NOT EXISTS (SELECT 1 FROM semel.journal j WHERE j.run = garbage.run)";
