@@ -124,7 +124,7 @@ NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeId
   const int works = command.works ? 1 : 0;
   const Parameters about_it =
       Parameters::of(membership.node, command.now, std::string_view{identity.name}, works);
-  bool is_settled = false;
+  bool is_settled = true;  // without a row it has lost its lease, and nothing to say
   Pipeline looking{connection};
   looking.add(keep, about_it, [&](const Rows& rows) {
     if (rows.size() != 1) return;

@@ -93,19 +93,6 @@ struct PostgresStore::Impl {
     note_clock(before, there);
   }
 
-  NodeKept keep(const KeepNode& command, postgres::Membership& member) {
-    const TimePoint before = clock.now();
-    bool is_seen = false;
-    const auto see_clock = [&](std::int64_t there) {
-      // One that had to wait for a lock says little about the time.
-      is_seen = clock.now() - before < clock_patience;
-      if (is_seen) note_clock(before, there);
-    };
-    NodeKept kept = postgres::keep_node(connection, command, *options.identity, member, see_clock);
-    if (!is_seen) look_at_clock();
-    return kept;
-  }
-
   // ---------------------------------------------------------------------------------------------- workspaces
 
   void find_workspaces(std::span<const Command> batch) {
@@ -161,6 +148,23 @@ struct PostgresStore::Impl {
     throw postgres::Failed{"", {base::Errc::refused, "this node has lost its lease to another"}};
   }
 
+  NodeKept keep(const KeepNode& command, Attempt& attempt) {
+    const TimePoint before = clock.now();
+    bool is_seen = false;
+    attempt.is_there = !membership.is_open;
+    const auto see_clock = [&](std::int64_t there) {
+      attempt.is_there = true;
+      // One that had to wait for a lock says little about the time.
+      is_seen = clock.now() - before < clock_patience;
+      if (is_seen) note_clock(before, there);
+    };
+    NodeKept kept =
+        postgres::keep_node(connection, command, *options.identity, attempt.membership, see_clock);
+    check_lease(attempt);
+    if (!is_seen) look_at_clock();
+    return kept;
+  }
+
   std::unique_ptr<Held> execute(Segment& segment, Attempt& attempt) {
     return decider.decide(segment,
                           {.locks = attempt.is_writing,
@@ -201,7 +205,7 @@ struct PostgresStore::Impl {
           if constexpr (std::is_same_v<Each, OpenNode>) {
             return postgres::open_node(connection, each, *options.identity, attempt.membership);
           } else if constexpr (std::is_same_v<Each, KeepNode>) {
-            return keep(each, attempt.membership);
+            return keep(each, attempt);
           } else if constexpr (std::is_same_v<Each, GiveUp>) {
             return postgres::give_up(connection, each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, ReserveKeys>) {
@@ -229,8 +233,10 @@ struct PostgresStore::Impl {
                                 bool is_writing) {
     const bool opens = std::ranges::any_of(
         batch, [](const Command& each) { return std::holds_alternative<OpenNode>(each); });
+    // Its update of the node's row says as much.
+    const bool keeps = batch.size() == 1 && std::holds_alternative<KeepNode>(batch.front());
     Attempt attempt{.is_writing = is_writing,
-                    .is_held = is_writing && !opens && membership.is_open,
+                    .is_held = is_writing && !opens && !keeps && membership.is_open,
                     .membership = membership};
     hinted.clear();
     std::size_t next = 0;
