@@ -1,5 +1,7 @@
 #include "app/bench.hpp"
 
+#include "app/bench_database.hpp"
+
 #include <semel/error.hpp>
 
 #include <boost/json.hpp>
@@ -11,6 +13,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 
 namespace semel::app::bench {
 
@@ -18,20 +21,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+enum class On { any, sqlite, postgres };
+
 struct Measurement {
   std::string_view name;
   void (*measure)(Bench&);
+  On on = On::any;
+  bool by_name_only = false;
 };
 
-constexpr auto measurements = std::to_array<Measurement>({{"disk", measure_disk},
-                                                          {"latency", measure_latency},
-                                                          {"throughput", measure_throughput},
-                                                          {"position", measure_position_and_replay},
-                                                          {"parked", measure_parked},
-                                                          {"hooks", measure_hooks},
-                                                          {"starts", measure_starts},
-                                                          {"serve", measure_serve},
-                                                          {"loads", measure_matrix}});
+constexpr auto measurements =
+    std::to_array<Measurement>({{"disk", measure_disk},
+                                {"latency", measure_latency},
+                                {"throughput", measure_throughput},
+                                {"position", measure_position_and_replay, On::sqlite},
+                                {"parked", measure_parked, On::sqlite},
+                                {"hooks", measure_hooks, On::sqlite},
+                                {"starts", measure_starts},
+                                {"serve", measure_serve, On::sqlite},
+                                {"loads", measure_matrix},
+                                {"nodes", measure_nodes, On::postgres},
+                                {"idle", measure_idle, On::postgres},
+                                {"large", measure_large, On::any, true}});
 
 bool is_in_memory(const fs::path& directory) {
   constexpr std::int64_t tmpfs = 0x01021994;
@@ -96,14 +107,40 @@ void check_names(const std::vector<std::string>& names) {
   }
 }
 
+bool is_for(const Measurement& each, bool is_postgres) {
+  return each.on == On::any || (each.on == On::postgres) == is_postgres;
+}
+
+bool is_wanted(const Measurement& each, const Options& options) {
+  // The disk always: other figures mean nothing without it.
+  if (each.name == "disk") return true;
+  const bool is_named = std::ranges::find(options.only, each.name) != options.only.end();
+  const bool is_postgres = !options.postgres_url.empty();
+  if (is_named && !is_for(each, is_postgres)) {
+    throw Error("VALIDATION_ERROR",
+                fmt::format("--only {}: is measured on {} alone", each.name,
+                            is_postgres ? "SQLite" : "PostgreSQL (--store postgres://…)"));
+  }
+  return is_named || (options.only.empty() && !each.by_name_only && is_for(each, is_postgres));
+}
+
+void check_store(const std::string& url) {
+  if (url.empty() || url.starts_with("postgres://") || url.starts_with("postgresql://")) return;
+  throw Error("VALIDATION_ERROR",
+              "--store takes postgres://HOST/DATABASE; without it SQLite is measured, in --dir");
+}
+
 Pace pace_of(const Options& options) {
-  if (!options.brief) return {};
+  if (!options.brief) return {.large_runs = options.large_runs};
   return {.rounds = 3,
           .rounds_minor = 1,
           .window = Seconds{0.15},
           .long_run_steps = 2000,
           .long_run_blocks = 5,
-          .parked_runs = 10'000};
+          .parked_runs = 10'000,
+          .large_runs = std::min<std::int64_t>(options.large_runs, 10'000),
+          .idle = Seconds{4},
+          .lease = std::chrono::milliseconds{1500}};
 }
 
 /// What must hold on any machine, however busy.
@@ -153,9 +190,17 @@ void measure_disk(Bench& bench) {
 
 int run(const Options& options, std::ostream& out) {
   check_names(options.only);
+  check_store(options.postgres_url);
+  std::vector<const Measurement*> wanted;
+  for (const Measurement& each : measurements) {
+    if (is_wanted(each, options)) wanted.push_back(&each);
+  }
+  std::optional<BenchDatabase> database;
+  if (!options.postgres_url.empty()) database.emplace(options.postgres_url);
   const Workplace place(parent_directory(options.directory));
   Report report(out);
-  report.say(fmt::format("semel bench in {}", place.path().string()));
+  report.say(database ? fmt::format("semel bench on {}", database->version())
+                      : fmt::format("semel bench in {}", place.path().string()));
   if (is_in_memory(place.path()))
     report.say("this is no disk: flushing costs nothing here, so nothing below means much");
   const Busyness others = busyness();
@@ -166,15 +211,10 @@ int run(const Options& options, std::ostream& out) {
                     "judged by ratio",
                     others.load, others.processors));
   }
-  Bench bench{report, place.path(), pace_of(options)};
+  Bench bench{report, place.path(), pace_of(options), options.postgres_url};
 
   const double began = seconds_now();
-  for (const Measurement& each : measurements) {
-    const bool wanted =
-        options.only.empty() || std::ranges::find(options.only, each.name) != options.only.end();
-    // The disk always: other figures mean nothing without it.
-    if (wanted || each.name == "disk") each.measure(bench);
-  }
+  for (const Measurement* each : wanted) each->measure(bench);
   report.summary();
   report.say(fmt::format("{:.0f} s", seconds_now() - began));
   if (!options.json_file.empty()) {

@@ -1,4 +1,4 @@
-// `semel bench`: what the engine does, beside what plain SQLite and the disk do in the same process and the same minutes.
+// `semel bench`: what the engine does, beside what plain SQLite or PostgreSQL and the disk do in the same minutes.
 #pragma once
 
 #include "app/bench_report.hpp"
@@ -14,7 +14,9 @@ struct Options {
   bool brief = false;             ///< for CI: rounds too short to judge by
   std::vector<std::string> only;  ///< names of measurements; empty: all
   std::string json_file;
-  std::string directory;  ///< empty: a new one on a disk
+  std::string directory;     ///< empty: a new one on a disk
+  std::string postgres_url;  ///< of an empty database; none: SQLite
+  std::int64_t large_runs = 100'000;
 };
 
 /// How long and how often to measure.
@@ -25,12 +27,18 @@ struct Pace {
   std::uint32_t long_run_steps = 10'000;
   int long_run_blocks = 25;  ///< of 20 steps behind them
   int parked_runs = 100'000;
+  std::int64_t large_runs = 100'000;  ///< finished, in the tables
+  Seconds idle{60};
+  std::chrono::milliseconds lease{15'000};
 };
 
 struct Bench {
   Report& report;
   std::filesystem::path directory;
   Pace pace;
+  std::string postgres_url{};  ///< none: SQLite
+
+  bool is_postgres() const { return !postgres_url.empty(); }
 
   std::filesystem::path file(const std::string& name) const { return directory / (name + ".db"); }
 };
@@ -45,6 +53,10 @@ void measure_position_and_replay(Bench& bench);
 void measure_parked(Bench& bench);
 void measure_hooks(Bench& bench);
 void measure_serve(Bench& bench);
+void measure_large(Bench& bench);
+// On PostgreSQL:
+void measure_nodes(Bench& bench);
+void measure_idle(Bench& bench);
 
 /// The names `only` may have, in order.
 std::vector<std::string> measurement_names();
@@ -52,7 +64,7 @@ std::vector<std::string> measurement_names();
 /// 0; 1 where something is not sane (figures below their targets are only printed). Throws Error for bad options.
 int run(const Options& options, std::ostream& out);
 
-/// The part of `measure_parked` that runs in a process of its own; `job` says which.
+/// The parts of `measure_parked` and `measure_nodes` that run in processes of their own; `job` says which.
 int run_child(const std::string& job, std::ostream& out);
 
 /// So many runs, each waiting for its own hook, in this process; then all are resumed and end.

@@ -3,8 +3,13 @@
 #include "app/engine_core.hpp"
 #include "base/assert.hpp"
 #include "idempotency/fingerprint.hpp"
+#include "store/postgres/postgres_hints.hpp"
 
 #include <semel/semel.hpp>
+
+#include <fmt/format.h>
+
+#include <future>
 
 namespace semel::app::bench {
 
@@ -19,64 +24,127 @@ constexpr const char* blocking_workflow = "blocking";
 constexpr Seconds ramp{0.1};
 constexpr std::size_t journal_page = 1000;
 
+std::uint64_t commits_of(const store::SqliteStore& store) { return store.commits(); }
+
+std::uint64_t commits_of(const store::PostgresStore& store) { return store.counters().commits; }
+
+template <class Inner>
 class MeteredStore final : public store::Store {
  public:
-  MeteredStore(std::unique_ptr<store::SqliteStore> inner, std::shared_ptr<StoreMeter> meter)
+  MeteredStore(std::unique_ptr<Inner> inner, std::shared_ptr<StoreMeter> meter)
       : inner_(std::move(inner)), meter_(std::move(meter)) {}
 
   base::Result<std::vector<store::Answer>> execute(std::span<const store::Command> batch) override {
     auto answers = inner_->execute(batch);
-    std::uint64_t entries = 0;
+    std::uint64_t starts = 0;
+    std::uint64_t advances = 0;
     for (const store::Command& command : batch) {
-      entries += std::holds_alternative<store::StartRun>(command) ||
-                         std::holds_alternative<store::AdvanceRun>(command)
-                     ? 1
-                     : 0;
+      starts += std::holds_alternative<store::StartRun>(command) ? 1 : 0;
+      advances += std::holds_alternative<store::AdvanceRun>(command) ? 1 : 0;
     }
-    meter_->entries += entries;
-    meter_->commits = inner_->commits();
+    meter_->started += starts;
+    meter_->entries += starts + advances;
+    meter_->commits = commits_of(*inner_);
+    if (answers) note_sweeps(*answers);
     return answers;
   }
 
+  std::chrono::nanoseconds clock_lead() const override { return inner_->clock_lead(); }
+
  private:
-  std::unique_ptr<store::SqliteStore> inner_;
+  void note_sweeps(const std::vector<store::Answer>& answers) {
+    for (const store::Answer& answer : answers) {
+      const auto* swept = std::get_if<store::Swept>(&answer);
+      if (swept == nullptr) continue;
+      meter_->swept += static_cast<std::uint64_t>(swept->runs);
+      meter_->swept_entries += static_cast<std::uint64_t>(swept->entries);
+    }
+  }
+
+  std::unique_ptr<Inner> inner_;
   std::shared_ptr<StoreMeter> meter_;
 };
 
-engine::StoreFactory metered(const std::filesystem::path& file, const BenchEngineOptions& options,
-                             std::shared_ptr<StoreMeter> meter) {
-  return [sqlite = store::SqliteOptions{.path = file.string(), .cache_kib = options.cache_kib},
+template <class Inner, class Options>
+engine::StoreFactory metered(Options options, std::shared_ptr<StoreMeter> meter) {
+  return [options = std::move(options),
           meter = std::move(meter)]() -> base::Result<engine::OpenedStore> {
-    auto opened = store::SqliteStore::open(sqlite);
+    auto opened = Inner::open(options);
     if (!opened) return opened.error();
     auto reader = (*opened)->reader();
     if (!reader) return reader.error();
-    return engine::OpenedStore{std::make_unique<MeteredStore>(std::move(*opened), meter),
+    return engine::OpenedStore{std::make_unique<MeteredStore<Inner>>(std::move(*opened), meter),
                                std::move(*reader)};
   };
 }
 
-std::unique_ptr<detail::EngineCore> make_core(const std::filesystem::path& file,
+std::unique_ptr<detail::EngineCore> make_core(const engine::StoreFactory& stores,
                                               const BenchEngineOptions& options,
-                                              std::shared_ptr<StoreMeter> meter) {
+                                              detail::Surroundings surroundings) {
   return std::make_unique<detail::EngineCore>(
-      EngineOptions{}, [&](const engine::Registry& registry, engine::StepClientFactory clients) {
+      EngineOptions{},
+      [&](const engine::Registry& registry, engine::StepClientFactory clients) {
         engine::ThreadedDriverOptions driver;
         driver.loop.frame_bytes_max = options.frame_bytes_max;
-        auto opened = engine::ThreadedDriver::open(
-            registry, metered(file, options, std::move(meter)), std::move(clients), driver);
+        driver.loop.sweep_every = options.sweep_every;
+        auto opened =
+            engine::ThreadedDriver::open(registry, stores, std::move(clients), std::move(driver));
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
         return std::unique_ptr<engine::Driver>(std::move(*opened));
-      });
+      },
+      surroundings);
+}
+
+std::unique_ptr<detail::EngineCore> sqlite_core(const std::filesystem::path& file,
+                                                const BenchEngineOptions& options,
+                                                std::shared_ptr<StoreMeter> meter) {
+  return make_core(metered<store::SqliteStore>(
+                       store::SqliteOptions{.path = file.string(), .cache_kib = options.cache_kib},
+                       std::move(meter)),
+                   options, {});
+}
+
+std::unique_ptr<detail::EngineCore> postgres_core(
+    const PostgresNode& node, const BenchEngineOptions& options, std::shared_ptr<StoreMeter> meter,
+    const std::shared_ptr<store::postgres::NodeIdentity>& identity) {
+  auto core = make_core(
+      metered<store::PostgresStore>(store::PostgresOptions{.url = node.url, .identity = identity},
+                                    std::move(meter)),
+      options, {.has_timers = true, .is_shared = true});
+  core->allow_adoption(store::postgres::make_hints(node.url, identity), true);
+  return core;
+}
+
+std::shared_ptr<store::postgres::NodeIdentity> identity_of(const PostgresNode& node) {
+  auto identity = std::make_shared<store::postgres::NodeIdentity>();
+  identity->name = node.name;
+  identity->lease = node.lease;
+  return identity;
+}
+
+/// Never given before, in this process or another.
+std::string new_key() {
+  static const std::uint64_t process = [] {
+    base::SystemRandom random;
+    return random.next();
+  }();
+  static std::atomic<std::uint64_t> count{0};
+  // An odd factor: every number once, and neighbours far from each other.
+  return fmt::format("{:016x}{:016x}", ++count * 0x9E3779B97F4A7C15U, process);
 }
 
 /// Keeps a number of runs under way. The loop's thread starts the next one when one is over, as a busy server would;
 /// no thread waits for a single run.
 class Crowd : public std::enable_shared_from_this<Crowd> {
  public:
-  /// `until_over`: a run counts until it is over; otherwise until its start is durable.
-  Crowd(engine::Driver& driver, engine::StartInput input, bool until_over)
-      : driver_(driver), input_(std::move(input)), until_over_(until_over) {}
+  struct Manner {
+    bool until_over =
+        true;            ///< a run counts until it is over; otherwise until its start is durable
+    bool keyed = false;  ///< each under a key of its own
+  };
+
+  Crowd(engine::Driver& driver, engine::StartInput input, Manner manner)
+      : driver_(driver), input_(std::move(input)), manner_(manner) {}
 
   /// `starts_max`: how many in all.
   void begin(int at_a_time, std::int64_t starts_max = INT64_MAX) {
@@ -108,10 +176,10 @@ class Crowd : public std::enable_shared_from_this<Crowd> {
     }
     driver_.post([self = shared_from_this()](Loop& loop, TimePoint now) {
       loop.start(
-          self->input_,
+          self->next_input(),
           [self](std::variant<engine::StartReply, Refusal> answer) {
             SEMEL_ASSERT(std::holds_alternative<engine::StartReply>(answer));
-            if (self->until_over_) {
+            if (self->manner_.until_over) {
               self->watch(std::get<engine::StartReply>(answer));
             } else {
               self->one_over();
@@ -119,6 +187,12 @@ class Crowd : public std::enable_shared_from_this<Crowd> {
           },
           now);
     });
+  }
+
+  engine::StartInput next_input() const {
+    engine::StartInput input = input_;
+    if (manner_.keyed) input.options.key = new_key();
+    return input;
   }
 
   void watch(engine::StartReply started) {
@@ -137,7 +211,7 @@ class Crowd : public std::enable_shared_from_this<Crowd> {
 
   engine::Driver& driver_;
   engine::StartInput input_;
-  bool until_over_;
+  Manner manner_;
   std::atomic<bool> stopping_{false};
   std::atomic<std::int64_t> starts_left_{0};
   std::atomic<std::uint64_t> over_{0};
@@ -145,6 +219,10 @@ class Crowd : public std::enable_shared_from_this<Crowd> {
   std::condition_variable all_over_;
   int under_way_ = 0;
 };
+
+std::string fingerprint_of(const engine::StartInput& input) {
+  return idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
+}
 
 engine::StartInput start_input(StepKind kind, int steps) {
   engine::StartInput input;
@@ -234,11 +312,27 @@ Workflow<std::uint32_t> Workload::park(std::string order, TimePoint wake_at) {
 BenchEngine::BenchEngine(const std::filesystem::path& file, BenchEngineOptions options)
     : BenchEngine(file, options, std::make_shared<StoreMeter>()) {}
 
+BenchEngine::BenchEngine(const PostgresNode& node, BenchEngineOptions options)
+    : BenchEngine(node, options, std::make_shared<StoreMeter>(), identity_of(node)) {}
+
 BenchEngine::BenchEngine(const std::filesystem::path& file, BenchEngineOptions options,
                          std::shared_ptr<StoreMeter> meter)
-    : Engine(make_core(file, options, meter)),
+    : Engine(sqlite_core(file, options, meter)),
       meter_(std::move(meter)),
       workload_(std::make_unique<Workload>()) {
+  add_workflows();
+}
+
+BenchEngine::BenchEngine(const PostgresNode& node, BenchEngineOptions options,
+                         std::shared_ptr<StoreMeter> meter, Identity identity)
+    : Engine(postgres_core(node, options, meter, identity)),
+      meter_(std::move(meter)),
+      identity_(std::move(identity)),
+      workload_(std::make_unique<Workload>()) {
+  add_workflows();
+}
+
+void BenchEngine::add_workflows() {
   add(task_workflow, &Workload::tasks, workload_.get());
   add(blocking_workflow, &Workload::blocking, workload_.get());
   add("gated", &Workload::gated, workload_.get());
@@ -252,11 +346,19 @@ engine::LoopCounters BenchEngine::loop_counters() {
   return static_cast<engine::ThreadedDriver&>(core().driver()).counters();
 }
 
-Rate BenchEngine::load(StepKind kind, int runs, int steps, Seconds duration) {
+Rate BenchEngine::load(const Load& load, Seconds duration) {
+  return load_until(load, [duration] { pause_for(duration); });
+}
+
+Rate BenchEngine::load_until(const Load& load, const std::function<void()>& over) {
   workload_->go();
-  const auto crowd = std::make_shared<Crowd>(core().driver(), start_input(kind, steps), steps != 0);
-  const auto done = [&] { return steps != 0 ? workload_->steps_done() : crowd->over(); };
-  crowd->begin(runs);
+  engine::StartInput input = start_input(load.kind, load.steps);
+  if (load.keyed) input.fingerprint = fingerprint_of(input);
+  const auto crowd =
+      std::make_shared<Crowd>(core().driver(), std::move(input),
+                              Crowd::Manner{.until_over = load.steps != 0, .keyed = load.keyed});
+  const auto done = [&] { return load.steps != 0 ? workload_->steps_done() : crowd->over(); };
+  crowd->begin(load.runs);
   pause_for(ramp);
 
   const double began = seconds_now();
@@ -264,7 +366,7 @@ Rate BenchEngine::load(StepKind kind, int runs, int steps, Seconds duration) {
   const auto done_before = done();
   const std::uint64_t commits_before = meter_->commits;
   const std::uint64_t entries_before = meter_->entries;
-  pause_for(duration);
+  over();
   const auto count = static_cast<double>(done() - done_before);
   const double took = seconds_now() - began;
   const double cpu = cpu_seconds() - cpu_began;
@@ -289,8 +391,9 @@ std::vector<double> BenchEngine::step_times(StepKind kind, int steps) {
 double BenchEngine::duplicate_starts(int at_a_time, Seconds duration) {
   engine::StartInput input = start_input(StepKind::task, 1);
   input.options.key = "duplicate";
-  input.fingerprint = idempotency::start_fingerprint(input.workflow, value::canonical(input.input));
-  const auto crowd = std::make_shared<Crowd>(core().driver(), input, false);
+  input.fingerprint = fingerprint_of(input);
+  const auto crowd =
+      std::make_shared<Crowd>(core().driver(), input, Crowd::Manner{.until_over = false});
   crowd->begin(at_a_time);
   pause_for(ramp);
 
@@ -308,20 +411,35 @@ void BenchEngine::park(int count, TimePoint wake_at) {
   input.workflow = "park";
   input.input =
       "[" + value::encode(std::string(result_chars, 'o')) + "," + value::encode(wake_at) + "]";
-  const auto crowd = std::make_shared<Crowd>(core().driver(), input, false);
+  const auto crowd =
+      std::make_shared<Crowd>(core().driver(), input, Crowd::Manner{.until_over = false});
   crowd->begin(std::min(count, 1000), count);
   crowd->wait();
 }
 
+store::RunKey BenchEngine::key_of(const std::string& run_id) {
+  const auto found = core().driver().reader()->find("default", run_id);
+  SEMEL_ASSERT(found.has_value());
+  return found->value_or(store::RunRecord{}).key;
+}
+
+store::RunKey BenchEngine::reserve_keys(std::int64_t count) {
+  std::promise<store::RunKey> first;
+  core().driver().execute(store::ReserveKeys{.keys_count = count},
+                          [&](base::Result<store::Answer> answer) {
+                            SEMEL_ASSERT(answer.has_value());
+                            first.set_value(std::get<store::KeysReserved>(*answer).first_key);
+                          });
+  return first.get_future().get();
+}
+
 std::vector<std::string> BenchEngine::entries(const std::string& run_id) {
+  const store::RunKey run = key_of(run_id);
   const auto shared = core().driver().reader();
   store::Reader& reader = *shared;
-  const auto found_run = reader.find("default", run_id);
-  SEMEL_ASSERT(found_run.has_value());
-  const auto record = found_run->value_or(store::RunRecord{});
   std::vector<std::string> found;
   for (;;) {
-    auto page = reader.journal(record.key, found.size(), journal_page);
+    auto page = reader.journal(run, found.size(), journal_page);
     SEMEL_ASSERT(page.has_value());
     if (page->empty()) return found;
     for (store::StoredEntry& entry : *page) found.push_back(std::move(entry.bytes));

@@ -4,11 +4,13 @@
 
 #include "app/bench_raw.hpp"
 #include "engine/threaded_driver.hpp"
+#include "store/postgres/postgres_store.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
 #include <semel/engine.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
@@ -25,6 +27,9 @@ enum class StepKind { task, blocking };
 struct StoreMeter {
   std::atomic<std::uint64_t> commits{0};
   std::atomic<std::uint64_t> entries{0};  ///< starts and advances
+  std::atomic<std::uint64_t> started{0};  ///< runs
+  std::atomic<std::uint64_t> swept{0};    ///< runs
+  std::atomic<std::uint64_t> swept_entries{0};
 };
 
 /// Holds a step body until it is let go.
@@ -80,14 +85,31 @@ class Workload {
   std::optional<std::vector<double>> times_;
 };
 
+/// An engine on PostgreSQL.
+struct PostgresNode {
+  std::string url;
+  std::string name = "bench";
+  std::chrono::milliseconds lease{15'000};
+};
+
 struct BenchEngineOptions {
   std::size_t frame_bytes_max = EngineOptions{}.frame_bytes_max;
   std::int64_t cache_kib = store::SqliteOptions{}.cache_kib;
+  std::chrono::nanoseconds sweep_every = engine::LoopOptions{}.sweep_every;
+};
+
+/// Runs to keep under way.
+struct Load {
+  StepKind kind = StepKind::task;
+  int runs = 1;
+  int steps = 1;
+  bool keyed = false;  ///< each under an idempotency key of its own, in no order
 };
 
 class BenchEngine final : public Engine {
  public:
   explicit BenchEngine(const std::filesystem::path& file, BenchEngineOptions options = {});
+  explicit BenchEngine(const PostgresNode& node, BenchEngineOptions options = {});
   ~BenchEngine() override;
 
   Workload& workload() { return *workload_; }
@@ -96,8 +118,15 @@ class BenchEngine final : public Engine {
 
   std::uint64_t commits() const { return meter_->commits; }
 
+  const StoreMeter& meter() const { return *meter_; }
+
+  /// Sent to PostgreSQL.
+  std::uint64_t statements() const { return identity_ ? identity_->statements.load() : 0; }
+
   /// So many runs at a time; as one ends the next one starts. Watches them for `duration`.
-  Rate load(StepKind kind, int runs, int steps, Seconds duration);
+  Rate load(const Load& load, Seconds duration);
+  /// Watches them until somebody says that it is over.
+  Rate load_until(const Load& load, const std::function<void()>& over);
 
   /// When the bodies of one run of so many steps began.
   std::vector<double> step_times(StepKind kind, int steps);
@@ -108,14 +137,25 @@ class BenchEngine final : public Engine {
   /// Starts `count` runs that park until `wake_at`; returns when all are durable.
   void park(int count, TimePoint wake_at);
 
+  store::RunKey key_of(const std::string& run_id);
+
+  /// The first of so many keys that no run of the engine's gets.
+  store::RunKey reserve_keys(std::int64_t count);
+
   /// The encoded entries of a run.
   std::vector<std::string> entries(const std::string& run_id);
 
  private:
+  using Identity = std::shared_ptr<store::postgres::NodeIdentity>;
+
   BenchEngine(const std::filesystem::path& file, BenchEngineOptions options,
               std::shared_ptr<StoreMeter> meter);
+  BenchEngine(const PostgresNode& node, BenchEngineOptions options,
+              std::shared_ptr<StoreMeter> meter, Identity identity);
+  void add_workflows();
 
   std::shared_ptr<StoreMeter> meter_;
+  Identity identity_;  ///< none on SQLite
   std::unique_ptr<Workload> workload_;
 };
 

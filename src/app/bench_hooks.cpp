@@ -129,7 +129,7 @@ void measure_hooks(Bench& bench) {
     engine.add("approval", approval);
     engine.add("listener", listener);
     engine.start_workers();
-    RawLog raw(raw_file, entry_bytes(engine));
+    SqliteRawLog raw(raw_file, entry_bytes(engine));
     measure_one(bench, engine, raw);
     measure_many(bench, engine);
   }

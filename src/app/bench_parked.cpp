@@ -1,21 +1,14 @@
 // Runs that sleep or wait for hooks: what they cost in memory, and that they are there after a crash. Memory is compared before and after
 // in a process that does nothing else, so this program starts itself: `run_child` is the other side.
 #include "app/bench.hpp"
+#include "app/bench_child.hpp"
 #include "app/bench_engine.hpp"
-#include "base/assert.hpp"
 #include "base/clock.hpp"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include <array>
-#include <csignal>
-
-extern char** environ;
 
 namespace semel::app::bench {
 
@@ -27,58 +20,6 @@ constexpr double ms = 1e3;
 /// Small, so that SQLite's own cache is no part of what runs cost.
 constexpr std::int64_t cache_kib = 512;
 constexpr int warm_up_runs = 2000;
-
-/// This program again; its first line of output is the answer.
-class Child {
- public:
-  explicit Child(const json::object& job) {
-    std::array<int, 2> ends{};
-    const int piped = ::pipe(ends.data());
-    SEMEL_ASSERT(piped == 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    std::string program = "semel";
-    std::string command = "bench";
-    std::string option = "--child";
-    std::string text = json::serialize(job);
-    std::array<char*, 5> arguments{program.data(), command.data(), option.data(), text.data(),
-                                   nullptr};
-    const int spawned =
-        posix_spawn(&process_, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    SEMEL_ASSERT(spawned == 0);
-    ::close(ends[1]);
-    output_ = ends[0];
-  }
-
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  ~Child() {
-    if (process_ > 0) kill();
-    ::close(output_);
-  }
-
-  json::object answer() const {
-    std::string line;
-    for (char c = 0; ::read(output_, &c, 1) == 1 && c != '\n';) line.push_back(c);
-    if (line.empty())
-      throw Error("BENCH_FAILED", "a benchmark's child process ended without an answer");
-    return json::parse(line).as_object();
-  }
-
-  void kill() {
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
-
- private:
-  pid_t process_ = -1;
-  int output_ = -1;
-};
 
 /// Parks runs and waits to be killed.
 void park(const json::object& job, std::ostream& out) {
@@ -215,16 +156,14 @@ void measure_parked(Bench& bench) {
   measure_parked_on_hooks(bench);
 }
 
-int run_child(const std::string& job, std::ostream& out) {
-  const json::object parsed = json::parse(job).as_object();
-  if (parsed.at("do").as_string() == "park") {
-    park(parsed, out);
-  } else if (parsed.at("do").as_string() == "hooks") {
-    park_on_hooks_here(parsed, out);
+void park_in_child(const json::object& job, std::ostream& out) {
+  if (job.at("do").as_string() == "park") {
+    park(job, out);
+  } else if (job.at("do").as_string() == "hooks") {
+    park_on_hooks_here(job, out);
   } else {
-    recover(parsed, out);
+    recover(job, out);
   }
-  return 0;
 }
 
 }  // namespace semel::app::bench

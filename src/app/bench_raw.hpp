@@ -1,10 +1,11 @@
-// The raw limit: the rows a run leaves behind, through plain SQLite.
+// The raw limit: the rows a run leaves behind, through plain SQL.
 //
-// The same file settings, statements, checkpoints and bytes as our store, but nothing around them: a journal by rowid
-// with a unique index on (run, seq), and a run's row at its start alone. A run of n steps has n + 1 entries.
+// The same settings, statements and bytes as our stores, but nothing around them: a journal with a unique index on
+// (run, seq), and a run's row at its start alone. A run of n steps has n + 1 entries.
 #pragma once
 
 #include "app/bench_measure.hpp"
+#include "store/postgres/connection.hpp"
 #include "store/sqlite/database.hpp"
 
 #include <semel/task.hpp>
@@ -12,6 +13,7 @@
 #include <coroutine>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,14 +30,14 @@ struct EntryBytes {
 struct Rate {
   double steps_per_second = 0;  ///< of runs without steps: runs
   double batch_mean = 0;        ///< entries per commit
-  double cpu_per_step = 0;      ///< seconds, all threads
+  double cpu_per_step = 0;      ///< seconds, all threads of this process
 };
 
 class RawLog {
  public:
-  RawLog(const std::filesystem::path& file, EntryBytes bytes);
   RawLog(const RawLog&) = delete;
   RawLog& operator=(const RawLog&) = delete;
+  virtual ~RawLog() = default;
 
   /// One step's row per commit; the seconds each took.
   std::vector<double> single_commits(Seconds duration);
@@ -43,7 +45,7 @@ class RawLog {
   /// So many runs at a time, as coroutines: whatever waits is committed together, and the writer resumes them.
   Rate group_commits(int runs, int steps, Seconds duration);
 
- private:
+ protected:
   struct Row {
     std::int64_t run = 0;
     std::int64_t seq = 0;
@@ -51,12 +53,32 @@ class RawLog {
     std::coroutine_handle<> waiting{};
   };
 
+  explicit RawLog(EntryBytes bytes);
+
+  /// In one transaction; durable when it returns.
+  virtual void commit(std::span<const Row* const> rows) = 0;
+
+ private:
   class Append;
 
   detail::Detached produce(int steps);
-  void begin();
-  void write(const Row& row);
-  void commit();
+
+  std::string first_;
+  std::string step_;
+  std::string last_;
+  std::vector<Row*> queue_;
+  std::int64_t runs_ = 0;
+  std::uint64_t done_ = 0;  ///< steps, or runs where they have none
+  bool stopping_ = false;
+};
+
+/// Row by row, through prepared statements.
+class SqliteRawLog final : public RawLog {
+ public:
+  SqliteRawLog(const std::filesystem::path& file, EntryBytes bytes);
+
+ private:
+  void commit(std::span<const Row* const> rows) override;
 
   std::shared_ptr<store::sqlite::Database> database_;
   store::sqlite::Statement begin_{*database_, "BEGIN IMMEDIATE"};
@@ -66,13 +88,18 @@ class RawLog {
   store::sqlite::Statement insert_entry_{
       *database_, "INSERT INTO journal (run, seq, at, entry) VALUES (?1, ?2, ?3, ?4)"};
   int checkpoint_pages_;
-  std::string first_;
-  std::string step_;
-  std::string last_;
-  std::vector<Row*> queue_;
-  std::int64_t runs_ = 0;
-  std::uint64_t done_ = 0;  ///< steps, or runs where they have none
-  bool stopping_ = false;
+};
+
+/// One connection, one round trip per commit: a row alone by a plain INSERT, several by `INSERT … SELECT unnest`. Its
+/// tables are in the schema `semel_bench` and made anew.
+class PostgresRawLog final : public RawLog {
+ public:
+  PostgresRawLog(const std::string& url, EntryBytes bytes);
+
+ private:
+  void commit(std::span<const Row* const> rows) override;
+
+  store::postgres::Connection connection_;
 };
 
 }  // namespace semel::app::bench

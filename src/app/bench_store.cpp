@@ -1,6 +1,8 @@
 #include "app/bench_store.hpp"
 
 #include "base/assert.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "store/sqlite/sqlite_store.hpp"
 
 #include <fmt/format.h>
 
@@ -13,12 +15,22 @@ constexpr std::int64_t keys_count = std::int64_t{1} << 40;
 
 }  // namespace
 
-StoreAlone::StoreAlone(const std::filesystem::path& file, EntryBytes bytes) : bytes_(bytes) {
+StoreAlone StoreAlone::on_sqlite(const std::filesystem::path& file, EntryBytes bytes) {
   auto opened = store::SqliteStore::open({.path = file.string()});
   if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
-  store_ = std::move(*opened);
-  const auto answers = execute({store::OpenNode{.now = some_time, .keys_count = keys_count}});
-  next_key_ = std::get<store::NodeOpened>(answers.front()).first_key;
+  return {std::move(*opened), bytes};
+}
+
+StoreAlone StoreAlone::on_postgres(const std::string& url, EntryBytes bytes) {
+  auto opened = store::PostgresStore::open({.url = url});
+  if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);
+  return {std::move(*opened), bytes};
+}
+
+StoreAlone::StoreAlone(std::unique_ptr<store::Store> store, EntryBytes bytes)
+    : store_(std::move(store)), bytes_(bytes) {
+  const auto answers = execute({store::ReserveKeys{.keys_count = keys_count}});
+  next_key_ = std::get<store::KeysReserved>(answers.front()).first_key;
 }
 
 std::vector<store::Answer> StoreAlone::execute(const std::vector<store::Command>& batch) {

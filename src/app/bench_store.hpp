@@ -3,22 +3,26 @@
 #pragma once
 
 #include "app/bench_raw.hpp"
-#include "store/sqlite/sqlite_store.hpp"
+#include "store/store.hpp"
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace semel::app::bench {
 
 class StoreAlone {
  public:
-  StoreAlone(const std::filesystem::path& file, EntryBytes bytes);
+  static StoreAlone on_sqlite(const std::filesystem::path& file, EntryBytes bytes);
+  static StoreAlone on_postgres(const std::string& url, EntryBytes bytes);
 
   /// So many runs at a time, each with one command in every batch.
   Rate group_commits(int runs, int steps, Seconds duration);
 
  private:
+  StoreAlone(std::unique_ptr<store::Store> store, EntryBytes bytes);
+
   struct Slot {
     store::RunKey run = 0;
     store::Seq next = 0;
@@ -27,7 +31,7 @@ class StoreAlone {
   store::Command next_command(Slot& slot, int steps);
   std::vector<store::Answer> execute(const std::vector<store::Command>& batch);
 
-  std::unique_ptr<store::SqliteStore> store_;
+  std::unique_ptr<store::Store> store_;
   EntryBytes bytes_;
   store::RunKey next_key_ = 0;
 };

@@ -83,7 +83,7 @@ TEST_CASE("a limit that was beaten is no limit") {
 
 TEST_CASE("the raw log commits everything that waits together") {
   const test::TemporaryDirectory directory;
-  RawLog log(directory.url().substr(7), {.first = 20, .step = 120, .last = 130});
+  SqliteRawLog log(directory.url().substr(7), {.first = 20, .step = 120, .last = 130});
 
   const Rate rate = log.group_commits(8, 10, Seconds{0});
 

@@ -211,7 +211,7 @@ void add_proxy(CLI::App& program, ProxyCommand& proxy) {
 
 void add_bench(CLI::App& program, Chosen& chosen) {
   CLI::App* command = program.add_subcommand(
-      "bench", "Measure the engine on this machine, beside plain SQLite and the disk");
+      "bench", "Measure the engine on this machine, beside its database and the disk");
   bench::Options& options = chosen.bench;
   command->add_flag("--short", options.brief, "half a minute, for CI; too short to judge by");
   command
@@ -225,12 +225,22 @@ void add_bench(CLI::App& program, Chosen& chosen) {
                    "make the files there; by default on the first disk of"
                    " TMPDIR, /var/tmp, /tmp")
       ->type_name("DIR");
+  command
+      ->add_option("--store", options.postgres_url,
+                   "on PostgreSQL, in an empty database; by default SQLite")
+      ->type_name("postgres://...");
+  command
+      ->add_option("--runs", options.large_runs,
+                   "of `large`: finished runs in the tables; by default 100000")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   command->add_option("--child", chosen.bench_child)->group("");
   command->footer(fmt::format(
       "Measurements: {}\n\n"
       "Takes about four minutes. A ratio compares with the limit measured next to it. Ends with 1 "
       "where\n"
-      "figures make no sense, not where they are low.\n\n"
+      "figures make no sense, not where they are low. `large` is measured where --only names "
+      "it.\n\n"
       "Example:\n  semel bench --only latency,throughput --json figures.json",
       fmt::join(bench::measurement_names(), ", ")));
 }

@@ -25,8 +25,9 @@ class Progress {
       err_ << '\r' << std::string(columns_, ' ') << '\r';
   }
 
-  void add() {
-    if (++count_ % shown_every == 0 && is_shown_)
+  void add(std::uint64_t more = 1) {
+    const std::uint64_t before = std::exchange(count_, count_ + more);
+    if (before / shown_every != count_ / shown_every && is_shown_)
       err_ << '\r' << count_ << ' ' << what_ << std::flush;
   }
 

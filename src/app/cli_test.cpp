@@ -168,6 +168,9 @@ TEST_CASE("a command that is not understood ends with 2 and says what is wrong")
       {{"runs", "list", "--store", shop.url(), "--limit", "many"}, "--limit"},
       {{"serve", "--store", "memory:", "--lease", "soon"}, "--lease soon"},
       {{"bench", "--only", "luck"}, "latency"},
+      {{"bench", "--only", "nodes"}, "PostgreSQL"},
+      {{"bench", "--store", "sqlite:shop.db"}, "postgres://"},
+      {{"bench", "--runs", "0"}, "--runs"},
       {{"bench", "--dir", "/nowhere"}, "/nowhere"}};
   for (const auto& [arguments, reason] : cases) {
     const Said said = semel(arguments);

@@ -126,7 +126,7 @@ std::vector<std::uint32_t> Rows::parameter_types() const {
 // ------------------------------------------------------------------------------------------------ connection
 
 Connection::Connection(const ConnectionOptions& options)
-    : handle_(connect(options)), patience_(options.patience) {
+    : handle_(connect(options)), patience_(options.patience), sent_(options.statements) {
   if (PQstatus(handle_) != CONNECTION_OK) {
     const std::string why = every_host(PQerrorMessage(handle_));
     PQfinish(handle_);
@@ -205,6 +205,10 @@ void Connection::await_notification(std::chrono::milliseconds timeout, int inter
   }
 }
 
+void Connection::count_statement() const {
+  if (sent_) sent_->fetch_add(1, std::memory_order_relaxed);
+}
+
 pg_result* Connection::next_result() {
   for (;;) {
     const int left = PQflush(handle_);
@@ -218,6 +222,7 @@ pg_result* Connection::next_result() {
 void Connection::run(const std::string& sql) {
   if (lost_) lose("earlier");
   if (PQsendQuery(handle_, sql.c_str()) == 0) lose(first_line(PQerrorMessage(handle_)));
+  count_statement();
   std::optional<Failed> failure;
   while (const Result result{next_result()}) {
     if (PQresultStatus(result.get()) != PGRES_FATAL_ERROR) continue;
@@ -266,6 +271,7 @@ void Pipeline::add(std::string_view sql, const Parameters& parameters, Then then
   expect(PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
                              values.data(), lengths.data(), formats.data(), 1),
          {.prepares = {}, .then = std::move(then)});
+  connection_.count_statement();
 }
 
 void Pipeline::send_prepare(std::string_view sql, const std::string& name) {
@@ -302,6 +308,7 @@ void Pipeline::execute(const std::string& name, const std::vector<Given>& given,
   expect(PQsendQueryPrepared(connection_.handle_, name.c_str(), static_cast<int>(values.size()),
                              values.data(), lengths.data(), formats.data(), 0),
          {.prepares = {}, .then = std::move(then)});
+  connection_.count_statement();
 }
 
 void Pipeline::add_commit() {

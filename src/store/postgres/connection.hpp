@@ -6,6 +6,7 @@
 #include "store/failed.hpp"
 #include "store/postgres/parameters.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -91,6 +92,8 @@ struct ConnectionOptions {
   /// From the last statement of a transaction to its end by the server: the locks of a process that was stopped.
   std::chrono::milliseconds idle_timeout{60'000};
   bool read_only = false;
+  /// Of the statements sent, where somebody counts them.
+  std::shared_ptr<std::atomic<std::uint64_t>> statements{};
 };
 
 /// One connection, used by one thread at a time. Once it is lost it stays so.
@@ -127,6 +130,7 @@ class Connection {
   friend class Borrowed;
 
   pg_result* next_result();
+  void count_statement() const;
   [[noreturn]] void lose(const std::string& why);
   void wait(bool for_writing);
 
@@ -137,6 +141,7 @@ class Connection {
   bool warned_ = false;                                       ///< since the last pipeline began
   std::map<std::string, std::string, std::less<>> prepared_;  ///< names by text
   int statements_ = 0;                                        ///< that were ever prepared
+  std::shared_ptr<std::atomic<std::uint64_t>> sent_;          ///< statements; none: nobody counts
 };
 
 /// While a connection of the program's is ours.

@@ -15,6 +15,7 @@ struct NodeIdentity {
   std::chrono::nanoseconds lease{std::chrono::seconds{15}};
   std::atomic<std::int64_t> number{0};        ///< 0: not open
   std::atomic<std::uint64_t> leases_lost{0};  ///< how often others had taken over
+  std::atomic<std::uint64_t> statements{0};   ///< sent on all its connections
 };
 
 }  // namespace semel::store::postgres

@@ -9,15 +9,18 @@ namespace {
 /// So many of a hook's payloads are read with it; more only where they are asked for.
 constexpr int payloads_read = 3;
 
-/// The runs that a part is wanted of, by key, id, idempotency key or token: $1 to $7.
-#define SEMEL_RUNS                                                                         \
-  "(SELECT unnest($1::bigint[])"                                                           \
-  " UNION SELECT r.run FROM unnest($2::bigint[], $3::bytea[]) AS x(w, v)"                  \
-  " JOIN semel.run r ON r.workspace = x.w AND r.id = x.v"                                  \
-  " UNION SELECT r.run FROM unnest($4::bigint[], $5::bytea[]) AS x(w, v)"                  \
-  " JOIN semel.run r ON r.workspace = x.w AND r.idempotency_key = x.v AND r.holds_key = 1" \
-  " UNION SELECT h.run FROM unnest($6::bigint[], $7::bytea[]) AS x(w, v)"                  \
-  " JOIN semel.hook h ON h.workspace = x.w AND h.token = x.v AND h.active = 1)"
+/// The runs that a part is wanted of, by key, id, idempotency key or token: $1 to $7. Names are looked up one by one, in
+/// their unique index: left to choose, PostgreSQL goes through the whole table where it takes it to be small.
+#define SEMEL_RUNS                                                                       \
+  "(SELECT unnest($1::bigint[])"                                                         \
+  " UNION SELECT n.run FROM unnest($2::bigint[], $3::bytea[]) AS x(w, v), LATERAL"       \
+  "  (SELECT r.run FROM semel.run r WHERE r.workspace = x.w AND r.id = x.v LIMIT 1) n"   \
+  " UNION SELECT n.run FROM unnest($4::bigint[], $5::bytea[]) AS x(w, v), LATERAL"       \
+  "  (SELECT r.run FROM semel.run r WHERE r.workspace = x.w AND r.idempotency_key = x.v" \
+  "   AND r.holds_key = 1 LIMIT 1) n"                                                    \
+  " UNION SELECT n.run FROM unnest($6::bigint[], $7::bytea[]) AS x(w, v), LATERAL"       \
+  "  (SELECT h.run FROM semel.hook h WHERE h.workspace = x.w AND h.token = x.v"          \
+  "   AND h.active = 1 LIMIT 1) n)"
 
 /// What is found by a unique index was not, or not this, when the locks were taken: it is read again behind a lock.
 constexpr const char* lock_runs =

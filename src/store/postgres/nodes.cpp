@@ -17,8 +17,6 @@ constexpr const char* add_node =
     " (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()), $4::bytea"
     " RETURNING node";
 constexpr const char* remove_node = "DELETE FROM semel.node WHERE node = $1::bigint";
-constexpr const char* keep =
-    "UPDATE semel.node SET kept_at = $2::bigint, works = $3::bigint WHERE node = $1::bigint";
 
 constexpr const char* tell_workflows =
     "UPDATE semel.node SET workflows = $2::bytea[], versions = $3::bigint[]"
@@ -26,20 +24,23 @@ constexpr const char* tell_workflows =
 
 /// A node whose connection is gone is given a third of its lease to come back by itself, unless it is its successor that
 /// asks. One that is just writing is alive, whatever its row says.
+#define SEMEL_DEAD                                                              \
+  "n.node <> $1::bigint AND (n.kept_at + n.lease < $2::bigint"                  \
+  "  OR (n.name = $3::bytea OR n.kept_at + n.lease / 3 < $2::bigint)"           \
+  "   AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = n.backend" \
+  "    AND (a.backend_start IS NULL OR a.backend_start = n.backend_start)))"
 constexpr const char* remove_dead =
-    "DELETE FROM semel.node WHERE node IN (SELECT n.node FROM semel.node n"
-    " WHERE n.node <> $1::bigint AND (n.kept_at + n.lease < $2::bigint"
-    "  OR (n.name = $3::bytea OR n.kept_at + n.lease / 3 < $2::bigint)"
-    "   AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = n.backend"
-    "    AND (a.backend_start IS NULL OR a.backend_start = n.backend_start)))"
+    "DELETE FROM semel.node WHERE node IN (SELECT n.node FROM semel.node n WHERE " SEMEL_DEAD
     " FOR UPDATE OF n SKIP LOCKED)";
+
+#define SEMEL_FREE \
+  "(q.node IS NULL OR NOT EXISTS (SELECT 1 FROM semel.node n WHERE n.node = q.node))"
 
 /// What others are just taking is theirs.
 constexpr const char* take =
     "UPDATE semel.partition p SET node = $1::bigint, epoch = p.epoch + 1, open = 1, well = 0,"
     " crashes = CASE WHEN p.open = 1 AND p.well = 0 THEN p.crashes + 1 ELSE 0 END"
-    " FROM (SELECT q.partition, q.open FROM semel.partition q WHERE q.node IS NULL"
-    "  OR NOT EXISTS (SELECT 1 FROM semel.node n WHERE n.node = q.node)"
+    " FROM (SELECT q.partition, q.open FROM semel.partition q WHERE " SEMEL_FREE
     "  ORDER BY q.partition LIMIT (SELECT greatest(0, (SELECT"
     "   (count(*) + w.nodes - 1) / w.nodes FROM semel.partition)"
     "   - (SELECT count(*) FROM semel.partition WHERE node = $1::bigint))"
@@ -47,12 +48,31 @@ constexpr const char* take =
     "  FOR UPDATE OF q SKIP LOCKED) old"
     " WHERE p.partition = old.partition RETURNING p.partition, old.open, p.crashes";
 
-constexpr const char* count_surplus =
-    "SELECT (SELECT count(*) FROM semel.partition WHERE node = $1::bigint)"
-    " - CASE WHEN $2::bigint = 0 THEN 0 ELSE"
-    " (SELECT (count(*) + w.nodes - 1) / w.nodes FROM semel.partition,"
-    "  (SELECT greatest(1, count(*)) AS nodes FROM semel.node WHERE works = 1) w GROUP BY w.nodes)"
-    " END, (SELECT count(*) FROM semel.node)";
+#define SEMEL_SURPLUS                                                                             \
+  "(SELECT count(*) FROM semel.partition WHERE node = $1::bigint)"                                \
+  " - CASE WHEN $4::bigint = 0 THEN 0 ELSE"                                                       \
+  " (SELECT (count(*) + w.nodes - 1) / w.nodes FROM semel.partition,"                             \
+  "  (SELECT greatest(1, count(*)) AS nodes FROM semel.node WHERE works = 1) w GROUP BY w.nodes)" \
+  " END"
+/// With the other's parameters.
+constexpr const char* count_surplus = "SELECT " SEMEL_SURPLUS
+                                      ", (SELECT count(*) FROM semel.node)"
+                                      " WHERE $2::bigint IS NOT NULL AND $3::bytea IS NOT NULL";
+
+/// Renews the lease and says, as of before: how many others are dead, how many partitions are free, what it has too many,
+/// whether it worked; what time it is; how many nodes there are. Where all is as it should be that was all there is to do.
+constexpr const char* keep =
+    "UPDATE semel.node SET kept_at = $2::bigint, works = $4::bigint WHERE node = $1::bigint"
+    " RETURNING (SELECT count(*) FROM semel.node n WHERE " SEMEL_DEAD
+    "), (SELECT count(*) FROM semel.partition q WHERE " SEMEL_FREE "), " SEMEL_SURPLUS
+    ", (SELECT m.works FROM semel.node m WHERE m.node = $1::bigint),"
+    " (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint,"
+    " (SELECT count(*) FROM semel.node)";
+
+#undef SEMEL_DEAD
+#undef SEMEL_FREE
+#undef SEMEL_SURPLUS
+
 constexpr const char* leave =
     "UPDATE semel.partition SET node = NULL, open = 0 WHERE node = $1::bigint"
     " AND partition = ANY($2::bigint[])";
@@ -141,16 +161,30 @@ NodeOpened open_node(Connection& connection, const OpenNode& command, const Node
 }
 
 NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
-                   Membership& membership) {
+                   Membership& membership, const std::function<void(std::int64_t)>& see_clock) {
   NodeKept answer;
   const int works = command.works ? 1 : 0;
+  const Parameters about_it =
+      Parameters::of(membership.node, command.now, std::string_view{identity.name}, works);
+  bool is_settled = true;  // without a row it has lost its lease, and nothing to say
+  Pipeline looking{connection};
+  looking.add(keep, about_it, [&](const Rows& rows) {
+    if (rows.size() != 1) return;
+    see_clock(rows.integer(0, 4));
+    const bool has_dead = rows.flag(0, 0);
+    const bool has_free = command.works && rows.flag(0, 1);
+    is_settled = !has_dead && !has_free && rows.integer(0, 3) == works;
+    answer.surplus = std::max<std::int64_t>(0, rows.integer(0, 2));
+    answer.nodes = rows.integer(0, 5);
+  });
+  if (command.workflows) add_telling(looking, membership.node, *command.workflows);
+  looking.run();
+  if (is_settled) return answer;
   Pipeline pipeline{connection};
-  pipeline.add(keep, Parameters::of(membership.node, command.now, works));
-  if (command.workflows) add_telling(pipeline, membership.node, *command.workflows);
   pipeline.add(remove_dead,
                Parameters::of(membership.node, command.now, std::string_view{identity.name}));
   if (command.works) add_taking(pipeline, membership.node, answer.gained);
-  pipeline.add(count_surplus, Parameters::of(membership.node, works), [&](const Rows& rows) {
+  pipeline.add(count_surplus, about_it, [&](const Rows& rows) {
     answer.surplus = std::max<std::int64_t>(0, rows.integer(0, 0));
     answer.nodes = rows.integer(0, 1);
   });

@@ -10,6 +10,7 @@
 #include "store/postgres/wants.hpp"
 #include "store/store.hpp"
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ struct Membership {
 NodeOpened open_node(Connection& connection, const OpenNode& command, const NodeIdentity& identity,
                      Membership& membership);
 NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
-                   Membership& membership);
+                   Membership& membership, const std::function<void(std::int64_t)>& see_clock);
 Done give_up(Connection& connection, const GiveUp& command, Membership& membership);
 /// `hinted`: partitions whose owners have something to look at are added to it.
 RunsFound move_runs(Connection& connection, const MoveRuns& command, const Membership& membership,

@@ -22,7 +22,7 @@ constexpr const char* take_hints =
 
 class PostgresHints final : public Hints {
  public:
-  PostgresHints(std::string url, std::shared_ptr<const NodeIdentity> identity)
+  PostgresHints(std::string url, std::shared_ptr<NodeIdentity> identity)
       : url_(std::move(url)), identity_(std::move(identity)) {}
 
   PostgresHints(const PostgresHints&) = delete;
@@ -59,7 +59,8 @@ class PostgresHints final : public Hints {
   /// A node that comes back is another one.
   void connect() {
     if (!connection_ || connection_->is_lost()) {
-      connection_.emplace(ConnectionOptions{.url = url_});
+      connection_.emplace(
+          ConnectionOptions{.url = url_, .statements = {identity_, &identity_->statements}});
       // A hint that is deleted and comes back after a crash of the server does no harm.
       connection_->run("SET synchronous_commit = off");
       listening_for_ = 0;
@@ -100,7 +101,7 @@ class PostgresHints final : public Hints {
   }
 
   std::string url_;
-  std::shared_ptr<const NodeIdentity> identity_;
+  std::shared_ptr<NodeIdentity> identity_;
   std::optional<Connection> connection_;
   std::int64_t listening_for_ = 0;
   int interrupt_ = ::eventfd(0, EFD_CLOEXEC);
@@ -108,7 +109,7 @@ class PostgresHints final : public Hints {
 
 }  // namespace
 
-std::unique_ptr<Hints> make_hints(std::string url, std::shared_ptr<const NodeIdentity> identity) {
+std::unique_ptr<Hints> make_hints(std::string url, std::shared_ptr<NodeIdentity> identity) {
   return std::make_unique<PostgresHints>(std::move(url), std::move(identity));
 }
 

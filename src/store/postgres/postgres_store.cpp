@@ -34,6 +34,10 @@ constexpr const char* begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ REA
 /// Whoever takes over removes this row, and so waits for us or is seen by us. (A plain look would let us commit after.)
 constexpr const char* assert_node =
     "SELECT node FROM semel.node WHERE node = $1::bigint FOR KEY SHARE";
+constexpr std::chrono::milliseconds clock_patience{20};
+constexpr int batches_per_plan = 16;
+constexpr std::chrono::nanoseconds plan_kept_first = std::chrono::milliseconds{50};
+constexpr std::chrono::nanoseconds plan_kept_max = std::chrono::seconds{5};
 constexpr const char* read_clock =
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint";
 /// By itself, behind the commit it is about: a transaction that notifies has all others that do wait for it. Who does not
@@ -67,21 +71,26 @@ struct PostgresStore::Impl {
                     .patience = with.patience,
                     .lock_timeout = with.lock_timeout,
                     .idle_timeout = std::chrono::ceil<std::chrono::milliseconds>(
-                        std::min(with.identity->lease, idle_timeout_max))}) {
+                        std::min(with.identity->lease, idle_timeout_max)),
+                    .statements = {with.identity, &with.identity->statements}}) {
     postgres::migrate(connection);
     connection.run(keep_apart);
     look_at_clock();
     membership.node = options.identity->number;
   }
 
-  /// As much as an answer takes is not known; half of it is a good guess.
+  /// What the server's clock said between then and now. As much as an answer takes is not known; half of it is a good guess.
+  void note_clock(TimePoint before, std::int64_t there) {
+    clock_lead = there - postgres::to_ns(before + (clock.now() - before) / 2);
+  }
+
   void look_at_clock() {
     const TimePoint before = clock.now();
     std::int64_t there = 0;
     Pipeline look{connection};
     look.add(read_clock, {}, [&](const Rows& rows) { there = rows.integer(0, 0); });
     look.run();
-    clock_lead = there - postgres::to_ns(before + (clock.now() - before) / 2);
+    note_clock(before, there);
   }
 
   // ---------------------------------------------------------------------------------------------- workspaces
@@ -115,9 +124,21 @@ struct PostgresStore::Impl {
     if (attempt.has_begun) return;
     attempt.has_begun = true;
     pipeline.add(attempt.is_writing ? begin_writing : begin_reading);
+    plan_anew_if_due(pipeline);
     if (!attempt.is_held) return;
     pipeline.add(assert_node, Parameters::of(membership.node),
                  [&attempt](const Rows& rows) { attempt.is_there = rows.size() == 1; });
+  }
+
+  /// A plan is kept until somebody analyses its tables, which may take a minute; one that was made while they were empty is
+  /// ruinous long before that.
+  void plan_anew_if_due(Pipeline& pipeline) {
+    const auto now = base::monotonic_now();
+    if (++batches_planned < batches_per_plan || now - planned_at < plan_kept) return;
+    pipeline.add("DISCARD PLANS");
+    planned_at = now;
+    batches_planned = 0;
+    plan_kept = std::min(plan_kept * 2, plan_kept_max);
   }
 
   void check_lease(const Attempt& attempt) {
@@ -126,6 +147,23 @@ struct PostgresStore::Impl {
     ++options.identity->leases_lost;
     connection.run("ROLLBACK");
     throw postgres::Failed{"", {base::Errc::refused, "this node has lost its lease to another"}};
+  }
+
+  NodeKept keep(const KeepNode& command, Attempt& attempt) {
+    const TimePoint before = clock.now();
+    bool is_seen = false;
+    attempt.is_there = !membership.is_open;
+    const auto see_clock = [&](std::int64_t there) {
+      attempt.is_there = true;
+      // One that had to wait for a lock says little about the time.
+      is_seen = clock.now() - before < clock_patience;
+      if (is_seen) note_clock(before, there);
+    };
+    NodeKept kept =
+        postgres::keep_node(connection, command, *options.identity, attempt.membership, see_clock);
+    check_lease(attempt);
+    if (!is_seen) look_at_clock();
+    return kept;
   }
 
   std::unique_ptr<Held> execute(Segment& segment, Attempt& attempt) {
@@ -171,8 +209,7 @@ struct PostgresStore::Impl {
           if constexpr (std::is_same_v<Each, OpenNode>) {
             return postgres::open_node(connection, each, *options.identity, attempt.membership);
           } else if constexpr (std::is_same_v<Each, KeepNode>) {
-            look_at_clock();
-            return postgres::keep_node(connection, each, *options.identity, attempt.membership);
+            return keep(each, attempt);
           } else if constexpr (std::is_same_v<Each, GiveUp>) {
             return postgres::give_up(connection, each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, MoveRuns>) {
@@ -202,8 +239,10 @@ struct PostgresStore::Impl {
                                 bool is_writing) {
     const bool opens = std::ranges::any_of(
         batch, [](const Command& each) { return std::holds_alternative<OpenNode>(each); });
+    // Its update of the node's row says as much.
+    const bool keeps = batch.size() == 1 && std::holds_alternative<KeepNode>(batch.front());
     Attempt attempt{.is_writing = is_writing,
-                    .is_held = is_writing && !opens && membership.is_open,
+                    .is_held = is_writing && !opens && !keeps && membership.is_open,
                     .membership = membership};
     hinted.clear();
     std::size_t next = 0;
@@ -326,6 +365,9 @@ struct PostgresStore::Impl {
   base::ShapeChecker shapes;
   base::SystemClock clock;
   std::atomic<std::int64_t> clock_lead{0};  ///< in nanoseconds
+  std::chrono::nanoseconds planned_at = base::monotonic_now();
+  std::chrono::nanoseconds plan_kept = plan_kept_first;  ///< longer as tables grow more slowly
+  int batches_planned = 0;                               ///< since then
   postgres::Membership membership;
   std::set<std::int32_t> hinted;  ///< partitions of others for which this batch leaves hints
   std::string broken;             ///< why every call is refused; empty: all is well
@@ -370,7 +412,10 @@ std::uint64_t PostgresStore::leases_lost() const { return impl_->options.identit
 base::Result<std::unique_ptr<Reader>> PostgresStore::reader() const {
   try {
     return postgres::make_reader(
-        {.url = impl_->options.url, .patience = impl_->options.patience, .read_only = true},
+        {.url = impl_->options.url,
+         .patience = impl_->options.patience,
+         .read_only = true,
+         .statements = {impl_->options.identity, &impl_->options.identity->statements}},
         impl_->options.identity);
   } catch (const Failed& failed) {
     return failed.fault();

@@ -27,30 +27,35 @@ constexpr const char* runs_with_work =
 constexpr const char* runs_not_ended =
     "SELECT run FROM semel.run WHERE run = ANY($1::bigint[]) AND status < 3";
 
-// What another node has in hand is left for the next sweep.
+// What another node has in hand is left for the next sweep. What is to go is chosen once, in an array or a table of its own: a
+// subquery that skips what is locked may be executed again and again by a join, and then takes more than its limit.
 constexpr const char* forget_keys =
-    "UPDATE semel.run SET holds_key = 0, key_until = NULL WHERE run IN (SELECT run FROM semel.run"
-    " WHERE key_until <= $1::bigint ORDER BY key_until, run LIMIT $2::bigint"
-    " FOR UPDATE SKIP LOCKED)";
+    "UPDATE semel.run SET holds_key = 0, key_until = NULL WHERE run = ANY (ARRAY(SELECT run"
+    " FROM semel.run WHERE key_until <= $1::bigint ORDER BY key_until, run LIMIT $2::bigint"
+    " FOR UPDATE SKIP LOCKED))";
 constexpr const char* remove_runs =
-    "WITH gone AS (DELETE FROM semel.run WHERE run IN (SELECT run FROM semel.run"
+    "WITH gone AS (DELETE FROM semel.run WHERE run = ANY (ARRAY(SELECT run FROM semel.run"
     " WHERE keep_until <= $1::bigint ORDER BY keep_until, run LIMIT $2::bigint"
-    " FOR UPDATE SKIP LOCKED) RETURNING run),"
+    " FOR UPDATE SKIP LOCKED)) RETURNING run),"
     " attributes AS (DELETE FROM semel.attribute WHERE run IN (SELECT run FROM gone)),"
     " hooks AS (DELETE FROM semel.hook WHERE run IN (SELECT run FROM gone)),"
     " payloads AS (DELETE FROM semel.payload WHERE run IN (SELECT run FROM gone))"
     " INSERT INTO semel.garbage (run) SELECT run FROM gone";
 constexpr const char* forget_resumes =
-    "DELETE FROM semel.resume WHERE (workspace, token, resume_id) IN (SELECT workspace, token,"
-    " resume_id FROM semel.resume WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint"
-    " FOR UPDATE SKIP LOCKED)";
+    "WITH old AS MATERIALIZED (SELECT workspace, token, resume_id FROM semel.resume"
+    "  WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint FOR UPDATE SKIP LOCKED)"
+    " DELETE FROM semel.resume s USING old WHERE s.workspace = old.workspace"
+    " AND s.token = old.token AND s.resume_id = old.resume_id";
 constexpr const char* forget_reservations =
-    "DELETE FROM semel.reservation WHERE digest IN (SELECT digest FROM semel.reservation"
-    " WHERE sweep_at <= $1::bigint ORDER BY sweep_at, fence LIMIT $2::bigint"
-    " FOR UPDATE SKIP LOCKED)";
+    "DELETE FROM semel.reservation WHERE digest = ANY (ARRAY(SELECT digest"
+    " FROM semel.reservation WHERE sweep_at <= $1::bigint ORDER BY sweep_at, fence LIMIT $2::bigint"
+    " FOR UPDATE SKIP LOCKED))";
+// Run by run: a plan for both tables at once depends on what PostgreSQL takes their sizes to be.
 constexpr const char* remove_entries =
-    "DELETE FROM semel.journal WHERE (run, seq) IN (SELECT j.run, j.seq FROM semel.garbage g"
-    " JOIN semel.journal j ON j.run = g.run ORDER BY j.run, j.seq LIMIT $1::bigint)";
+    "DELETE FROM semel.journal WHERE (run, seq) IN (SELECT j.run, j.seq FROM"
+    " (SELECT run FROM semel.garbage ORDER BY run LIMIT $1::bigint) g, LATERAL (SELECT e.run, e.seq"
+    "  FROM semel.journal e WHERE e.run = g.run ORDER BY e.seq LIMIT $1::bigint) j"
+    " LIMIT $1::bigint)";
 constexpr const char* forget_garbage =
     "DELETE FROM semel.garbage WHERE run IN (SELECT run FROM semel.garbage ORDER BY run"
     " LIMIT $1::bigint) AND NOT EXISTS (SELECT 1 FROM semel.journal j WHERE j.run = garbage.run)";

@@ -37,6 +37,16 @@ constexpr const char* insert_runs =
 constexpr const char* update_inputs =
     "UPDATE semel.run r SET input = x.value FROM unnest($1::bigint[], $2::bytea[]) AS x(run, value)"
     " WHERE r.run = x.run";
+/// With its result.
+constexpr const char* end_runs =
+    "UPDATE semel.run r SET ended_at = x.ended_at, key_until = x.key_until,"
+    " keep_until = x.keep_until, first_seq = x.first_seq, generation = x.generation,"
+    " status = x.status, holds_key = x.holds_key, code_version = x.code_version,"
+    " failure = x.failure, output = x.output"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"
+    " $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[])"
+    " AS x(run, ended_at, key_until, keep_until, first_seq, generation, status, holds_key,"
+    " code_version, failure, output) WHERE r.run = x.run";
 constexpr const char* update_outputs =
     "UPDATE semel.run r SET output = x.value"
     " FROM unnest($1::bigint[], $2::bytea[]) AS x(run, value) WHERE r.run = x.run";
@@ -60,10 +70,23 @@ void insert_new_runs(Pipeline& pipeline, const Held& held, std::vector<const Run
   add(pipeline, insert_runs, columns);
 }
 
+/// The result of a stored run that ends: it goes into the same version of its row. None: its result is as it was.
+const std::string* output_at_end(const Held& held, RunKey run) {
+  const auto row = held.runs.slots().find(run);
+  const auto output = held.outputs.slots().find(run);
+  if (row == held.runs.slots().end() || output == held.outputs.slots().end()) return nullptr;
+  const bool is_written = row->second.is_changed && row->second.is_stored && row->second.now &&
+                          is_end(row->second.now->status);
+  return is_written && output->second.is_changed && output->second.now ? &*output->second.now
+                                                                       : nullptr;
+}
+
 void write_runs(Pipeline& pipeline, const Held& held) {
   Columns gone{"i"};
   Columns without_key{"iiiiiiiiib"};
   Columns with_key{"iiiiiiiiib"};
+  Columns ended_without_key{"iiiiiiiiibb"};
+  Columns ended_with_key{"iiiiiiiiibb"};
   std::vector<const RunSlot*> fresh;
   for (const RunSlot& each : held.runs.slots()) {
     const auto& [run, slot] = each;
@@ -74,6 +97,12 @@ void write_runs(Pipeline& pipeline, const Held& held) {
       fresh.push_back(&each);
     } else {
       const RunRow& row = *slot.now;
+      if (const std::string* output = output_at_end(held, run)) {
+        (row.holds_key ? ended_with_key : ended_without_key)
+            .add(run, row.ended_at, row.key_until, row.keep_until, row.first_seq, row.generation,
+                 row.status, row.holds_key, row.code_version, row.failure, *output);
+        continue;
+      }
       (row.holds_key ? with_key : without_key)
           .add(run, row.ended_at, row.key_until, row.keep_until, row.first_seq, row.generation,
                row.status, row.holds_key, row.code_version, row.failure);
@@ -81,23 +110,27 @@ void write_runs(Pipeline& pipeline, const Held& held) {
   }
   add(pipeline, delete_runs, gone);
   add(pipeline, delete_attributes, gone);
+  // Who frees a key comes before who claims it.
   add(pipeline, update_runs, without_key);
+  add(pipeline, end_runs, ended_without_key);
   add(pipeline, update_runs, with_key);
+  add(pipeline, end_runs, ended_with_key);
   insert_new_runs(pipeline, held, std::move(fresh));
 }
 
 void write_texts(Pipeline& pipeline, const Held& held) {
-  const auto write = [&](const Ledger<RunKey, std::string>& texts, const char* sql) {
+  const auto write = [&](const Ledger<RunKey, std::string>& texts, const char* sql, bool at_end) {
     Columns columns{"ib"};
     for (const auto& [run, slot] : texts.slots()) {
       const auto row = held.runs.slots().find(run);
       const bool is_stored = row != held.runs.slots().end() && row->second.is_stored;
+      if (at_end && output_at_end(held, run) != nullptr) continue;  // written with its row
       if (slot.is_changed && slot.now && is_stored) columns.add(run, *slot.now);
     }
     add(pipeline, sql, columns);
   };
-  write(held.inputs, update_inputs);
-  write(held.outputs, update_outputs);
+  write(held.inputs, update_inputs, false);
+  write(held.outputs, update_outputs, true);
 }
 
 void write_attributes(Pipeline& pipeline, const Held& held) {
