@@ -334,7 +334,7 @@ struct PostgresStore::Impl {
     // Kept over attempts: what was missing once is read, and locked in order, from the start.
     std::vector<Segment> segments = segments_of(batch, alone);
     const bool wants_any_sql = std::ranges::any_of(batch, wants_sql);
-    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    for (int attempts = 0; attempts < attempts_max;) {
       const RuleCounters before = counters;
       try {
         auto answers = try_batch(batch, segments, is_writing);
@@ -344,8 +344,10 @@ struct PostgresStore::Impl {
         // A constraint of the program's that was put off, and that somebody else has violated since it was looked at.
         const bool is_program = wants_any_sql && failed.state().starts_with("23");
         if (!failed.was_in_the_way() && !is_program) throw;
+        ++attempts;
         ++counters.batches_redone;
       } catch (const postgres::AloneWithSql& found) {
+        // Nobody was in the way: it happens once for each such command, however many there are.
         alone.insert(found.command);
         segments = segments_of(batch, alone);
       } catch (const postgres::NewWorkspaces& unnamed) {
