@@ -114,7 +114,9 @@ void compare_runs(Bench& bench, Served& served) {
   std::vector<double> over_http;
   for (int i = 0; i < bench.pace.rounds; ++i) {
     embedded.push_back(
-        served.engine().load(StepKind::task, connections, 1, bench.pace.window).steps_per_second);
+        served.engine()
+            .load({.kind = StepKind::task, .runs = connections, .steps = 1}, bench.pace.window)
+            .steps_per_second);
     served.engine().workload().go();
     // What counts is runs that did their step, not starts that were answered.
     const std::uint64_t before = served.engine().workload().steps_done();
@@ -131,7 +133,7 @@ void compare_runs(Bench& bench, Served& served) {
 void compare_latency(Bench& bench, Served& served) {
   const auto file = bench.file("raw");
   {
-    RawLog raw(file, entry_bytes(served.engine()));
+    SqliteRawLog raw(file, entry_bytes(served.engine()));
     HttpLoad load(served.port(), 1);
     served.engine().workload().go();
     raw.single_commits(bench.pace.window / 2);
