@@ -15,6 +15,18 @@ Workflow<int> one_step() {
   co_return co_await step("step", [] { return 7; });
 }
 
+Workflow<int> first_then_second() {
+  co_await step("first", [] { return 1; });
+  co_return co_await step("second", [] { return 2; });
+}
+
+/// Of its branches one is held up by a step that has little time, the other goes on.
+Workflow<int> slow_beside_quick() {
+  const auto [slow, quick] = co_await all(
+      step("slow", {.timeout = std::chrono::seconds{1}}, [] { return 1; }), first_then_second());
+  co_return slow + quick;
+}
+
 Workflow<> sleeper() { co_await sleep(std::chrono::hours{1}); }
 
 Workflow<> steps_and_sleep() {
@@ -70,6 +82,35 @@ TEST_CASE(
   CHECK(world.run("run").output == "7");
   CHECK(world.run("other").output == "7");
   CHECK(world.kinds("run") == Strings{"started", "step_completed"});
+}
+
+TEST_CASE(
+    "a body that runs out of time and comes back while its run is read anew is not run again") {
+  World world;
+  world.add("slow", slow_beside_quick);
+  world.start("slow", "run");
+  world.commit_all();
+  const StepJob slow = world.take_job();
+  world.finish(world.take_job());
+  world.lose_commit(true);  // "second" was asked for, and nobody here knows
+  world.loop().open(world.now);
+  const auto is_recovered = [&] { return world.kinds("run").back() == "recovered"; };
+
+  std::optional<ExecutedBatch> recovering;
+  while (!is_recovered()) {
+    if (recovering) world.loop().committed(*recovering, world.now);
+    recovering = world.execute();
+  }
+  world.now += std::chrono::seconds{2};
+  world.loop().tick(world.now);
+  world.finish(slow);
+  world.loop().committed(*recovering, world.now);
+  world.commit_all();
+
+  REQUIRE(world.jobs.size() == 1);
+  CHECK(world.jobs.front().op != slow.op);
+  CHECK(world.jobs.front().attempt == 2);
+  CHECK(world.kinds("run") == Strings{"started", "step_completed", "recovered", "attempt_failed"});
 }
 
 TEST_CASE("while the store is lost every call is refused, and none is left without an answer") {

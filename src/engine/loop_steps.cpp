@@ -278,8 +278,14 @@ void Loop::expire_bodies() {
     StepOutcome timed_out;
     timed_out.failure = journal::Failure{
         .code = "TIMEOUT", .message = "the attempt timed out", .details = {}, .name = {}, .op = {}};
-    if (due.op == body_name(run->generation, body_op(due.op)))
+    if (due.op != body_name(run->generation, body_op(due.op))) continue;
+    if (run->frame) {
       attempt_over(run, body_op(due.op), due.attempt, std::move(timed_out));
+    } else {
+      // It is being read anew. As any result it is delivered once the run is back, which does not begin the attempt again
+      // by then, also if its body has come back.
+      held_.push_back({due.run, due.op, due.attempt, std::move(timed_out)});
+    }
   }
 }
 

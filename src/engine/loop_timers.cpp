@@ -19,7 +19,6 @@ constexpr std::chrono::milliseconds next_page_after{1};
 constexpr std::chrono::seconds suspect_time{10};
 /// While there is more to sweep: more rows a second than are written, in portions that hold up nobody for long.
 constexpr std::chrono::milliseconds sweep_again_after{10};
-constexpr std::int64_t sweep_rows = 4000;
 
 bool is_timed(const Operation& operation) {
   return operation.kind == RequestKind::sleep ||
@@ -55,7 +54,7 @@ void Loop::tick(TimePoint now) {
   if (workers_ && !stopping_ && !finding_due_ && next_due_ && *next_due_ <= now_) find_due();
   if (!stopping_ && next_sweep_ && *next_sweep_ <= now_) {
     next_sweep_.reset();
-    submit(store::Sweep{.now = now_, .limit = sweep_rows}, [this](Answer& answer) {
+    submit(store::Sweep{.now = now_}, [this](Answer& answer) {
       const bool more = std::get<store::Swept>(answer).more;
       next_sweep_ =
           now_ + (more ? std::chrono::nanoseconds(sweep_again_after) : options_.sweep_every);

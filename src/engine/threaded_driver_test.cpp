@@ -122,6 +122,16 @@ Answer ask_until_answered(ThreadedDriver& driver, const store::Command& command)
 
 store::Fence fence_of(const Answer& answer) { return std::get<store::Acquired>(*answer).fence; }
 
+/// Commits wait from now on. What the loop does when it opens the store is over by then.
+void hold(Disk& disk, ThreadedDriver& driver) {
+  std::promise<void> on_loop;
+  driver.post([&](Loop& loop, TimePoint now) {
+    loop.reservation(reserve("loop"), [&](Answer) { on_loop.set_value(); }, now);
+  });
+  on_loop.get_future().get();
+  disk.is_held = true;
+}
+
 void let_go(Disk& disk) {
   disk.is_held = false;
   disk.is_held.notify_all();
@@ -213,7 +223,7 @@ TEST_CASE(
   Disk disk;
   const Registry registry;
   const auto driver = open(disk, registry);
-  disk.is_held = true;
+  hold(disk, *driver);
 
   const Answer first = ask(*driver, reserve("a", true)).get();
   auto second = ask(*driver, reserve("a", true));
@@ -233,7 +243,7 @@ TEST_CASE("who may not begin early is told behind the commit") {
   Disk disk;
   const Registry registry;
   const auto driver = open(disk, registry);
-  disk.is_held = true;
+  hold(disk, *driver);
 
   auto asked = ask(*driver, reserve("a"));
   while (disk.commits_waiting == 0) std::this_thread::yield();

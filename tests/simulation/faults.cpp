@@ -30,6 +30,15 @@ constexpr bool is_simulated(std::size_t command) {
   return command != reserve_keys && command < keep_node;
 }
 
+/// Before a node is open it has no runs in memory that could be evicted.
+bool is_possible(std::size_t fault, std::size_t command) {
+  const std::size_t open_node = 0;
+  static_assert(
+      std::is_same_v<std::variant_alternative_t<open_node, store::Command>, store::OpenNode>);
+  return is_simulated(command) &&
+         (command != open_node || fault != static_cast<std::size_t>(Fault::eviction));
+}
+
 std::size_t index_of(Fault fault) { return static_cast<std::size_t>(fault); }
 
 /// Never, or one in a number drawn from this list.
@@ -73,7 +82,7 @@ std::vector<std::string> FaultCounts::missing() const {
   std::vector<std::string> names;
   for (std::size_t fault = 0; fault < fault_count; ++fault) {
     for (std::size_t i = 0; i < command_count; ++i) {
-      if (!is_simulated(i) || counts_[fault][i] != 0) continue;
+      if (!is_possible(fault, i) || counts_[fault][i] != 0) continue;
       names.push_back(fmt::format("{} × {}", fault_names[fault], store::command_name(i)));
     }
   }

@@ -11,6 +11,13 @@ const Outside::Step* Outside::find(const std::string& id) const {
   return found == steps_.end() ? nullptr : &found->second;
 }
 
+void Outside::note_due(TimePoint now) {
+  for (auto& [id, step] : steps_) {
+    for (auto& [number, attempt] : step.attempts)
+      attempt.was_due = attempt.was_due || attempt.deadline <= now;
+  }
+}
+
 void Outside::count_effect(Step& step) {
   ++effects_;
   if (step.effects++ == 0) step.first_effect = effects_;

@@ -22,6 +22,7 @@ class Outside {
     std::optional<engine::StepOutcome> outcome;  ///< what the body returned or threw
     TimePoint deadline = TimePoint::max();       ///< moved by heartbeats
     std::optional<std::chrono::nanoseconds> timeout;
+    bool was_due = false;  ///< before the clock was set back: the engine may have seen it
   };
 
   /// Everything that was done under one step id.
@@ -42,6 +43,9 @@ class Outside {
   const Step* find(const std::string& id) const;
 
   const std::map<std::string, Step>& steps() const { return steps_; }
+
+  /// The clock is about to be set back from here.
+  void note_due(TimePoint now);
 
   // ------------------------------------------------------------------------------------------ for step bodies
 

@@ -356,6 +356,7 @@ void World::tick_for_nothing() {
 void World::jump() {
   const bool forward = profile_.jump_back == 0 || (profile_.jump_forward != 0 && random_.one_in(2));
   const Millis far{1000 + random_.below(random_.one_in(4) ? 600'000 : 10'000)};
+  if (!forward) outside_.note_due(shown());
   set_clock(forward ? now_ + far : now_ - far);
   note(forward ? Fault::clock_forward : Fault::clock_backward);
 }
