@@ -21,7 +21,7 @@ constexpr std::string_view end_of_head = "\r\n\r\n";
 constexpr std::string_view length_header = "\r\ncontent-length: ";
 
 Error lost(std::string_view what) {
-  return Error("STORE_UNAVAILABLE", fmt::format("the server under test {}", what));
+  return {"STORE_UNAVAILABLE", fmt::format("the server under test {}", what)};
 }
 
 int connect_to(std::uint16_t port) {
