@@ -2,6 +2,7 @@
 #pragma once
 
 #include <semel/error.hpp>
+#include <semel/log.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -94,6 +95,8 @@ struct EngineOptions {
   std::string node{};   ///< this process's name among those that share a store; empty: the host's
   /// On a store that is shared: a node that is not heard of for so long loses its runs to others.
   Millis lease{std::chrono::seconds{15}};
+  Log log{};  ///< who is told what happens; nobody given: spdlog's default logger, as text
+  LogLevel log_level = LogLevel::info;  ///< what is below it is not told, and costs nothing
 };
 
 }  // namespace semel

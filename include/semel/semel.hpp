@@ -9,6 +9,7 @@
 #include <semel/hook.hpp>
 #include <semel/http.hpp>
 #include <semel/idempotency.hpp>
+#include <semel/log.hpp>
 #include <semel/operation.hpp>
 #include <semel/options.hpp>
 #include <semel/run.hpp>

@@ -164,6 +164,13 @@ void add_serve(CLI::App& program, ServeCommand& serve) {
                    "on PostgreSQL: silent for so long, it loses its runs to others")
       ->type_name("DURATION")
       ->capture_default_str();
+  command
+      ->add_option("--log", serve.log,
+                   "of the log on stderr; by default text on a terminal, json elsewhere")
+      ->type_name("json | text");
+  command->add_option("--log-level", serve.log_level, "debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->capture_default_str();
   const auto limit = [&](const char* option, auto& value, const char* about) {
     command->add_option(option, value, about)->type_name("N")->check(CLI::NonNegativeNumber);
   };

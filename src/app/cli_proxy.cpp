@@ -1,26 +1,25 @@
 #include "app/cli_proxy.hpp"
 
+#include "app/cli_log.hpp"
 #include "app/cli_server.hpp"
 #include "base/clock.hpp"
 #include "http/listener.hpp"
 #include "http/proxy.hpp"
 #include "http/proxy_admin.hpp"
+#include "serve/text.hpp"
 
 #include <semel/engine.hpp>
 #include <semel/error.hpp>
 #include <semel/idempotency.hpp>
-#include <semel/value.hpp>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 namespace semel::app {
@@ -62,47 +61,12 @@ struct Keys {
   std::unique_ptr<IdempotencyStore> memory;
 };
 
-/// One line per request: when, what, what came of it. A path is all of a request that is shown. A thread of its own writes
-/// whatever has come together since it last did, so that requests do not wait for whoever reads the log.
-class AccessLog {
- public:
-  explicit AccessLog(std::ostream& out)
-      : out_(out), writer_([this](const std::stop_token& stop) { write(stop); }) {}
-
-  void add(const http::AccessLine& line) {
-    const std::string now = value::from_text(value::encode(clock_.now())).as_string().c_str();
-    const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(line.took).count();
-    const std::string text = fmt::format("{} {} {} {} {} {}.{:03}ms\n", now, line.method, line.path,
-                                         line.status, line.outcome, micros / 1000, micros % 1000);
-    std::unique_lock lock(mutex_);
-    written_.wait(lock, [this] { return lines_.size() < bytes_max; });
-    lines_ += text;
-    added_.notify_one();
-  }
-
- private:
-  static constexpr std::size_t bytes_max = std::size_t{1} << 20U;  ///< then requests do wait
-
-  /// Until it is asked to stop and nothing is left.
-  void write(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (added_.wait(lock, stop, [this] { return !lines_.empty(); })) {
-      const std::string lines = std::exchange(lines_, {});
-      written_.notify_all();
-      lock.unlock();
-      out_ << lines << std::flush;
-      lock.lock();
-    }
-  }
-
-  std::ostream& out_;
-  base::SystemClock clock_;
-  std::mutex mutex_;
-  std::condition_variable_any added_;
-  std::condition_variable written_;
-  std::string lines_;
-  std::jthread writer_;  // the last: it ends before what it uses
-};
+/// When, what, what came of it. A path is all of a request that is shown.
+std::string access_line(const http::AccessLine& line, TimePoint now) {
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(line.took).count();
+  return fmt::format("{} {} {} {} {} {}.{:03}ms\n", serve::time_text(now), line.method, line.path,
+                     line.status, line.outcome, micros / 1000, micros % 1000);
+}
 
 }  // namespace
 
@@ -113,9 +77,13 @@ int run_proxy(const ProxyCommand& command, Output output) {
   options.threads = std::max(1U, std::thread::hardware_concurrency());
 
   const StopSignals signals;
-  AccessLog log(output.out);
-  if (!command.is_quiet) options.log = [&log](const http::AccessLine& line) { log.add(line); };
   const base::SystemClock clock;
+  LineWriter log(output.out);
+  if (!command.is_quiet) {
+    options.log = [&log, &clock](const http::AccessLine& line) {
+      log.add(access_line(line, clock.now()));
+    };
+  }
   Keys keys(command.store);
   const auto admin_handler = http::make_proxy_admin(keys.store());
   std::unique_ptr<http::Listener> admin;

@@ -1,7 +1,9 @@
 #include "app/cli_serve.hpp"
 
+#include "app/cli_log.hpp"
 #include "app/cli_server.hpp"
 #include "app/demo.hpp"
+#include "base/clock.hpp"
 #include "http/duration_text.hpp"
 
 #include <semel/engine.hpp>
@@ -9,8 +11,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -74,18 +75,40 @@ EngineOptions engine_options(const ServeCommand& command) {
   return options;
 }
 
+LogLevel level_of(const std::string& text) {
+  for (const LogLevel level :
+       {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error, LogLevel::off}) {
+    if (text == level_text(level)) return level;
+  }
+  throw Error("VALIDATION_ERROR",
+              "--log-level " + text + ": expected debug, info, warning, error or off");
+}
+
+/// Without a wish: text where somebody looks on, JSON where it goes elsewhere.
+bool wants_json(const std::string& format) {
+  if (format == "json" || format == "text") return format == "json";
+  if (!format.empty())
+    throw Error("VALIDATION_ERROR", "--log " + format + ": expected json or text");
+  return ::isatty(STDERR_FILENO) == 0;
+}
+
 /// What commands print is on stdout; what happens meanwhile is told beside it.
-void log_to_stderr() {
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("semel", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+Log log_to(LineWriter& lines, const ServeCommand& command) {
+  return [&lines, is_json = wants_json(command.log), node = command.node,
+          clock = base::SystemClock{}](const LogEvent& event) {
+    const TimePoint now = clock.now();
+    lines.add_or_drop(is_json ? json_line(event, now, node) : text_line(event, now));
+  };
 }
 
 }  // namespace
 
 int run_serve(const ServeCommand& command, const Workflows& workflows, Output output) {
   const auto [host, port] = address_of("--listen", command.listen);
-  const EngineOptions of_engine = engine_options(command);
-  log_to_stderr();
+  EngineOptions of_engine = engine_options(command);
+  of_engine.log_level = level_of(command.log_level);
+  LineWriter lines(output.err);
+  of_engine.log = log_to(lines, command);
   const StopSignals signals;
   Engine engine{command.store, of_engine};
   for (const auto& add : workflows) add(engine);

@@ -15,6 +15,8 @@ struct ServeCommand {
   bool is_demo = false;
   std::string node;           ///< its name among others; by default the host's
   std::string lease = "15s";  ///< a duration
+  std::string log;            ///< "json" or "text"; by default text on a terminal, JSON elsewhere
+  std::string log_level = "info";
   http::WorkspaceLimits workspace{};
 };
 

@@ -1,4 +1,5 @@
 // The façade: opens a store by its URL and hands the parts to each other. The only place that names a concrete store.
+#include "app/default_log.hpp"
 #include "app/engine_core.hpp"
 #include "engine/inline_driver.hpp"
 #include "engine/threaded_driver.hpp"
@@ -11,7 +12,6 @@
 #include <semel/engine.hpp>
 #include <semel/testing.hpp>
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
@@ -92,8 +92,8 @@ std::unique_ptr<detail::EngineCore> threaded_core(const std::string& url,
         engine::ThreadedDriverOptions driver;
         driver.loop = loop_options(options);
         driver.step_threads = options.step_threads;
-        driver.log = [](std::string_view message) { spdlog::warn("semel: {}", message); };
-        driver.tell = [](std::string_view message) { spdlog::info("semel: {}", message); };
+        driver.loop.log_level = options.log_level;
+        driver.log = app::log_of(options);
         auto opened = engine::ThreadedDriver::open(registry, stores_of(url, identity),
                                                    std::move(clients), std::move(driver));
         if (!opened) throw Error("STORE_UNAVAILABLE", opened.error().message);

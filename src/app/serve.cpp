@@ -1,4 +1,5 @@
 // An engine over HTTP.
+#include "app/default_log.hpp"
 #include "app/engine_core.hpp"
 #include "serve/api.hpp"
 
@@ -19,8 +20,18 @@ std::unique_ptr<Server> serve(semel::Engine& engine, ServerOptions options,
     const auto alive = api->lock();
     return alive ? alive->authorise(request, route) : Refusal{};
   };
-  auto server = std::make_unique<Server>(engine, std::move(options));
   semel::detail::EngineCore& core = engine.core();
+  if (!options.on_error) {
+    // What was thrown may have anything in it.
+    options.on_error = [log = app::log_of(core.options())](std::string_view route,
+                                                           const std::exception_ptr&) {
+      log({.level = LogLevel::error,
+           .name = "http.error",
+           .message = "a request was answered with 500: a fault of the server's",
+           .fields = {{"route", std::string(route)}}});
+    };
+  }
+  auto server = std::make_unique<Server>(engine, std::move(options));
   auto routes = std::make_shared<semel::serve::Api>(
       semel::serve::Parts{.registry = core.registry(),
                           .driver = core.shared_driver(),

@@ -51,7 +51,7 @@ class InlineDriver final : public Driver, Host {
 
   void run_step(StepJob job) override { jobs_.push_back(std::move(job)); }
 
-  void report(std::string_view) override {}
+  void log(const LogEvent&) override {}
 
   const Registry& registry_;
   StoreFactory stores_;

@@ -165,7 +165,10 @@ void Loop::submit(store::Command command, std::function<void(Answer&)> answered,
 /// Memory ran ahead of a commit of which nobody knows whether it happened: the store is read anew before anything is
 /// decided. Bodies under way go on; their results are kept for when the runs are back.
 void Loop::lose_store(const base::Fault& fault) {
-  host_.report("the store was lost: " + fault.message);
+  host_.log({.level = LogLevel::warning,
+             .name = "store.lost",
+             .message = "the store was lost: " + fault.message,
+             .fields = {}});
   lost_ = true;
   Batch unsent = std::exchange(outgoing_, {});
   fail(unsent, fault);
@@ -295,7 +298,7 @@ void Loop::check_by_replay(const RunPtr& run) {
   if (diverged == nullptr && !asks_more) return;
   const std::string message =
       diverged != nullptr ? diverged->message() : "recorded: nothing more; asked: more";
-  mark(run->key, run->state.next, store::Status::diverged,
+  mark(run->key, names_of(*run), run->state.next, store::Status::diverged,
        {.code = "RUN_DIVERGED", .message = message, .details = {}, .name = {}, .op = {}});
 }
 

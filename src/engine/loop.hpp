@@ -98,16 +98,22 @@ std::vector<store::HookChange> hook_changes(const journal::Entry& entry,
 /// True where the run cannot go on before the store has answered.
 bool asks_store(const store::Changes& changes);
 
+/// What the log calls a run.
+struct RunNames {
+  std::string id;
+  std::string workspace;
+  std::string workflow;
+};
+
+RunNames names_of(const LiveRun& run);
+RunNames names_of(const store::RunRecord& run);
+
 /// What the loop asks of its surroundings. Calls come from inside the loop's own calls and must not call back into it.
 class Host {
  public:
   virtual ~Host() = default;
   virtual void run_step(StepJob job) = 0;
-  /// For the log. Never has payloads, keys or secrets in it.
-  virtual void report(std::string_view message) = 0;
-
-  /// The same for what is nothing to worry about.
-  virtual void tell(std::string_view message) { static_cast<void>(message); }
+  virtual void log(const LogEvent& event) = 0;
 };
 
 struct LoopOptions {
@@ -116,7 +122,8 @@ struct LoopOptions {
   std::chrono::nanoseconds retention{std::chrono::hours{24 * 7}};
   int crashes_max = 5;
   std::chrono::nanoseconds sweep_every{std::chrono::minutes{1}};
-  bool check_replay = false;  ///< replay every run after every suspension and compare
+  LogLevel log_level = LogLevel::warning;  ///< what is below it is not told
+  bool check_replay = false;               ///< replay every run after every suspension and compare
 };
 
 /// What happened so far; for metrics, tests and benchmarks.
@@ -329,9 +336,18 @@ class Loop {
   std::unique_ptr<Frame> new_frame() const;
   void check_by_replay(const RunPtr& run);
 
+  // loop_log.cpp: what the log is told
+  bool tells(LogLevel level) const { return level >= options_.log_level; }
+
+  void tell(LogLevel level, std::string_view name, const RunNames& run, std::string message,
+            std::vector<LogField> more = {});
+  void tell_end(const LiveRun& run, const detail::RunEnd& end);
+  void tell_failed_attempt(const LiveRun& run, const journal::Arrival& arrival,
+                           std::optional<TimePoint> again_at);
+
   // loop_partitions.cpp: which runs are this node's
   void own(const std::vector<store::Gained>& gained);
-  void tell_share(const char* what, std::size_t count);
+  void tell_share(const char* change, std::size_t count);
   void disown_all();
   void keep();
   bool owns(std::int32_t partition) const;
@@ -414,7 +430,8 @@ class Loop {
   void recover(const std::shared_ptr<Loaded>& loaded, bool counted);
   void resume(const std::shared_ptr<Loaded>& loaded);
   /// `next`: where the run's next entry would go, as it was judged.
-  void mark(store::RunKey key, journal::Seq next, store::Status status, journal::Failure reason);
+  void mark(store::RunKey key, const RunNames& names, journal::Seq next, store::Status status,
+            journal::Failure reason);
   void find_work(store::RunKey after);
   void finish_loading(store::RunKey key, const RunPtr& run);
   void next_suspect();

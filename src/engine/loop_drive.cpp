@@ -99,7 +99,7 @@ std::optional<Entry> Loop::go_on_with(const RunPtr& run, Arrival arrival) {
   Entry entry{std::move(arrival), run->frame->take_asked()};
   if (run->frame->divergence()) {
     // Only a version outside of what the code knows can do this to a live run.
-    mark(run->key, run->state.next, Status::diverged,
+    mark(run->key, names_of(*run), run->state.next, Status::diverged,
          {.code = "RUN_DIVERGED",
           .message = run->frame->divergence()->message(),
           .details = {},
@@ -295,7 +295,9 @@ void Loop::after_commit(const RunPtr& run, const Entry& entry, store::Effects& e
   if (run->state.crashes == 0 && run->uncommitted == 0) suspect_progress(run->key, false);
   if (const auto end = end_of(entry)) {
     count_end(static_cast<RunStatus>(end->status));
-    over(run->key, run_end(*end));
+    const detail::RunEnd told = run_end(*end);
+    tell_end(*run, told);
+    over(run->key, told);
     return;
   }
   if (journal::ends_generation(entry)) {
@@ -600,6 +602,8 @@ void Loop::start(StartInput input, Reply<StartReply> reply, TimePoint now) {
         [this, run, entry = std::move(entry), id, reply](Answer& answer) {
           --run->uncommitted;
           if (auto* started = std::get_if<store::RunStarted>(&answer)) {
+            if (tells(LogLevel::debug))
+              tell(LogLevel::debug, "run.started", names_of(*run), "a run was started");
             reply(StartReply{id, true, run->key});
             after_commit(run, entry, started->effects);
             return;

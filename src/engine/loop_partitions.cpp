@@ -59,11 +59,14 @@ void Loop::own(const std::vector<store::Gained>& gained) {
 }
 
 /// Only where there are others to share with.
-void Loop::tell_share(const char* what, std::size_t count) {
-  if (lease_ == std::chrono::nanoseconds{0}) return;
-  host_.tell("this node " + std::string(what) + " " + std::to_string(count) +
-             (count == 1 ? " partition" : " partitions") + " and has " +
-             std::to_string(owned_.size()));
+void Loop::tell_share(const char* change, std::size_t count) {
+  if (lease_ == std::chrono::nanoseconds{0} || !tells(LogLevel::info)) return;
+  host_.log({.level = LogLevel::info,
+             .name = "node.partitions",
+             .message = "this node's share of the runs changes",
+             .fields = {{"change", change},
+                        {"count", static_cast<std::int64_t>(count)},
+                        {"owned", static_cast<std::int64_t>(owned_.size())}}});
 }
 
 void Loop::disown_all() {
@@ -144,7 +147,7 @@ void Loop::go_on_draining() {
     owned_.erase(partition);
   }
   if (!empty.empty()) {
-    tell_share("leaves", empty.size());
+    tell_share("left", empty.size());
     // Whoever waits for a run there will not hear of it here.
     for (const auto& [key, watchers] : watchers_) {
       if (!live(key)) watch_afar(key);

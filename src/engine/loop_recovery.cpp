@@ -115,7 +115,7 @@ void Loop::activate(store::RunLoaded stored) {
   }
   auto records = journal::read_journal(stored.entries);
   if (!records) {
-    mark(key, stored.run.first_seq + stored.entries.size(), Status::diverged,
+    mark(key, names_of(stored.run), stored.run.first_seq + stored.entries.size(), Status::diverged,
          {.code = "JOURNAL_CORRUPT",
           .message = records.error().message,
           .details = {},
@@ -154,6 +154,8 @@ void Loop::activate(store::RunLoaded stored) {
   loaded->stored = std::move(stored);
   add_live(loaded->run);
 
+  if (loaded->records.empty() && tells(LogLevel::debug))
+    tell(LogLevel::debug, "run.started", names_of(run), "a run was started");
   // What an operator's call has just asked for was never begun, so it cannot be lost.
   const bool is_fresh = just_opened_.erase(key) != 0;
   const bool has_lost = !is_fresh && !lost_here(run).empty();
@@ -171,7 +173,7 @@ void Loop::activate(store::RunLoaded stored) {
   counted_.insert(key);
   const int crashes = static_cast<int>(run.state.crashes) + 1;
   if (crashes >= options_.crashes_max) {
-    mark(key, run.state.next, Status::dead,
+    mark(key, names_of(run), run.state.next, Status::dead,
          {.code = "RUN_DEAD",
           .message = "its process crashed " + std::to_string(crashes) +
                      " times under it without progress in between",
@@ -213,6 +215,8 @@ void Loop::recover(const std::shared_ptr<Loaded>& loaded, bool counted) {
     return;
   }
   ++counters_.recovered;
+  if (tells(LogLevel::debug))
+    tell(LogLevel::debug, "run.recovered", names_of(run), "a run goes on after a crash");
   journal::Entry entry;
   entry.arrival.kind = ArrivalKind::recovered;
   entry.arrival.ops = lost_here(run);
@@ -250,7 +254,7 @@ void Loop::resume(const std::shared_ptr<Loaded>& loaded) {
   ++counters_.replays;
   auto outcome = replay(new_frame(), *run->type, loaded->stored.run.input, loaded->records, now_);
   if (const auto* diverged = std::get_if<Divergence>(&outcome)) {
-    mark(run->key, run->state.next, Status::diverged,
+    mark(run->key, names_of(*run), run->state.next, Status::diverged,
          {.code = "RUN_DIVERGED",
           .message = diverged->message(),
           .details = {},
@@ -312,11 +316,14 @@ void Loop::note_rest(const RunPtr& run) {
   if (run->state.crashes > 0 || run->row_status == Status::running) write(run, {});
 }
 
-void Loop::mark(RunKey key, journal::Seq next, Status status, journal::Failure reason) {
+void Loop::mark(RunKey key, const RunNames& names, journal::Seq next, Status status,
+                journal::Failure reason) {
   if (const RunPtr run = live(key)) drop(run);
   const detail::RunEnd end{static_cast<RunStatus>(status), {}, reason};
-  host_.report("run key " + std::to_string(key) + " is " +
-               (status == Status::dead ? "dead" : "diverged"));
+  tell(LogLevel::error, status == Status::dead ? "run.dead" : "run.diverged", names,
+       status == Status::dead ? "the run crashed its process too often and is left alone"
+                              : "the run's code does not fit its journal",
+       {{"code", reason.code}});
   const auto version = next == 0 ? std::nullopt : std::optional<journal::Seq>(next - 1);
   submit(store::MarkRun{key, version, status, std::move(reason)}, [this, key, end](Answer& answer) {
     if (std::holds_alternative<store::Stale>(answer)) {

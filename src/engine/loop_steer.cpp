@@ -83,7 +83,12 @@ void Loop::cancel(std::string workspace, const std::string& id, CancelOptions op
       [this, id, reply](Answer& answer) {
         if (auto* cancelled = std::get_if<store::Cancelled>(&answer)) {
           reply(std::monostate{});
-          if (cancelled->run.ended_at == now_) count_end(RunStatus::cancelled);
+          if (cancelled->run.ended_at == now_) {
+            count_end(RunStatus::cancelled);
+            if (tells(LogLevel::debug))
+              tell(LogLevel::debug, "run.cancelled", names_of(cancelled->run),
+                   "a run was cancelled");
+          }
           if (const auto end = end_of(cancelled->run)) over(cancelled->run.key, *end);
           run_effects(cancelled->effects);
         } else if (std::holds_alternative<store::RunMissing>(answer)) {

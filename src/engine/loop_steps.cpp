@@ -223,12 +223,14 @@ void Loop::write_attempt(const RunPtr& run, const std::string& op, std::uint32_t
   if (again) {
     arrival.kind = ArrivalKind::attempt_failed;
     arrival.at = now_ + outcome.retry_after.value_or(backoff(retry, operation->failures));
+    tell_failed_attempt(*run, arrival, arrival.at);
     journal::Entry entry;
     entry.arrival = std::move(arrival);
     write(run, std::move(entry));
     return;
   }
   arrival.kind = ArrivalKind::step_failed;
+  tell_failed_attempt(*run, arrival, std::nullopt);
   arrival.failure->code = "STEP_FAILED";
   arrival.failure->name = operation->name;
   arrival.failure->op = op;

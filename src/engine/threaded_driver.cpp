@@ -15,6 +15,8 @@ constexpr std::chrono::milliseconds reopen_after_max{1000};
 /// The wall clock may be set while the loop rests: it looks again at least this often.
 constexpr std::chrono::seconds rest_max{1};
 constexpr std::chrono::seconds slow_segment{1};
+/// A quick body is back in so long. To be woken up takes about as much again.
+constexpr std::chrono::microseconds body_is_quick{50};
 /// So many answers are taken up before the loop looks whether the committer should have something to do.
 constexpr std::size_t answers_at_once = 64;
 
@@ -68,6 +70,7 @@ bool ThreadedDriver::post(Input input) {
     if (stopped_loop_) return false;
     was_empty = inputs_.empty();
     inputs_.push_back(std::move(input));
+    has_inputs_.store(true, std::memory_order_release);
   }
   if (was_empty) wake_loop_.notify_one();
   return true;
@@ -209,8 +212,17 @@ bool ThreadedDriver::leave() {
   return true;
 }
 
+/// For the one that was begun just now. Gives way to whoever wants the processor, the body not least.
+void ThreadedDriver::watch_for_body() {
+  if (!std::exchange(has_begun_body_, false) || committing_) return;
+  const auto until = base::monotonic_now() + body_is_quick;
+  while (!has_inputs_.load(std::memory_order_acquire) && base::monotonic_now() < until)
+    std::this_thread::yield();
+}
+
 void ThreadedDriver::rest() {
   if (!tasks_.empty() || !own_inputs_.empty() || !answering_.empty()) return;
+  watch_for_body();
   std::unique_lock lock(mutex_);
   const auto has_something = [this] {
     return !inputs_.empty() || executed_ || (lost_ && !loop_.is_store_lost()) ||
@@ -229,6 +241,7 @@ void ThreadedDriver::feed_inputs() {
   {
     const std::lock_guard lock(mutex_);
     inputs.swap(inputs_);
+    has_inputs_.store(false, std::memory_order_release);
   }
   feed_all(std::move(inputs));
   // Once: what they let go on may post again, and again while the store is lost.
@@ -276,9 +289,9 @@ void ThreadedDriver::watch() {
       continue;
     reported = since;
     lock.unlock();
-    report(
-        "the loop has been held up for more than a second: a workflow's own code and Task steps "
-        "must not block");
+    tell(LogLevel::warning, "loop.held_up",
+         "the loop has been held up for more than a second: a workflow's own code and Task steps "
+         "must not block");
     lock.lock();
   }
 }
@@ -426,12 +439,13 @@ void ThreadedDriver::reopen_store() {
   reopen_after_ = std::min(reopen_after_ * 2, reopen_after_max);
   if (!opened) {
     reopen_at_ = now() + reopen_after_;
-    report("the store cannot be opened: " + opened.error().message);
+    tell(LogLevel::warning, "store.unavailable",
+         "the store cannot be opened: " + opened.error().message);
     return;
   }
   reopen_at_.reset();
   clock_lead_ = store_.store->clock_lead().count();
-  report("the store is open again");
+  tell(LogLevel::info, "store.opened", "the store is open again");
   loop_.open(now());
 }
 
@@ -440,18 +454,19 @@ void ThreadedDriver::run_step(StepJob job) {
     tasks_.push_back(std::move(job));
     return;
   }
+  has_begun_body_ = true;
   pool_.submit([this, job = std::move(job), since = base::monotonic_now()]() mutable {
     own_meter().step_wait.add(base::monotonic_now() - since);
     run_blocking(std::move(job), *this, clients_);
   });
 }
 
-void ThreadedDriver::report(std::string_view message) {
-  if (options_.log) options_.log(message);
+void ThreadedDriver::log(const LogEvent& event) {
+  if (options_.log && event.level >= options_.loop.log_level) options_.log(event);
 }
 
-void ThreadedDriver::tell(std::string_view message) {
-  if (options_.tell) options_.tell(message);
+void ThreadedDriver::tell(LogLevel level, std::string_view name, std::string message) {
+  log({.level = level, .name = name, .message = std::move(message), .fields = {}});
 }
 
 }  // namespace semel::engine

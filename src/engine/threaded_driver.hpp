@@ -17,8 +17,7 @@ namespace semel::engine {
 struct ThreadedDriverOptions {
   LoopOptions loop{};
   unsigned step_threads = 256;
-  std::function<void(std::string_view)> log{};
-  std::function<void(std::string_view)> tell{};  ///< the log, for what is nothing to worry about
+  Log log{};
 };
 
 class ThreadedDriver final : public Driver, Host {
@@ -68,13 +67,14 @@ class ThreadedDriver final : public Driver, Host {
   bool is_committing() const { return committing_ || !answering_.empty(); }
 
   void rest();
+  void watch_for_body();
   bool leave();
   void reopen_if_lost();
   void watch();
   void reopen_store();
   void run_step(StepJob job) override;
-  void report(std::string_view message) override;
-  void tell(std::string_view message) override;
+  void log(const LogEvent& event) override;
+  void tell(LogLevel level, std::string_view name, std::string message);
 
   base::SystemClock clock_;
   std::atomic<std::int64_t> clock_lead_{0};  ///< of the store's, in nanoseconds
@@ -91,7 +91,8 @@ class ThreadedDriver final : public Driver, Host {
   std::condition_variable left_store_;  ///< the committer has
   std::condition_variable wake_watchdog_;
   std::vector<Input> inputs_;
-  std::vector<Input> own_inputs_;  ///< from the loop's own thread, which needs no lock
+  std::atomic<bool> has_inputs_{false};  ///< as `inputs_`, for a look without the lock
+  std::vector<Input> own_inputs_;        ///< from the loop's own thread, which needs no lock
   std::optional<Batch> to_commit_;
   std::chrono::nanoseconds to_commit_since_{0};  ///< when it got its first command
   std::optional<ExecutedBatch> executed_;
@@ -112,6 +113,7 @@ class ThreadedDriver final : public Driver, Host {
 
   // The loop's thread alone:
   bool committing_ = false;
+  bool has_begun_body_ = false;          ///< on a thread of the pool, since the loop rested
   std::deque<ExecutedBatch> answering_;  ///< executed, and the loop is not through with them
   std::chrono::nanoseconds flush_{0};    ///< what a commit costs, however little is in it
   std::optional<std::chrono::nanoseconds>

@@ -222,7 +222,7 @@ void World::run_step(engine::StepJob job) {
   }
 }
 
-void World::report(std::string_view message) { trace("engine: {}", message); }
+void World::log(const LogEvent& event) { trace("engine: {}: {}", event.name, event.message); }
 
 // ---------------------------------------------------------------------------------------------- the end
 

@@ -78,7 +78,7 @@ class World final : engine::Host {
   void restart();
   void register_workflows();
   void run_step(engine::StepJob job) override;
-  void report(std::string_view message) override;
+  void log(const LogEvent& event) override;
   TimePoint shown();
 
   // world.cpp: the end

@@ -166,13 +166,14 @@ class World : public Host {
   std::shared_ptr<store::Model> model = std::make_shared<store::Model>();
   TimePoint now{std::chrono::sys_days{std::chrono::year{2030} / 1 / 1}};
   std::deque<StepJob> jobs;
+  std::vector<LogEvent> logged;
   std::vector<std::string> answers;  ///< "ok" or the code of a refusal, in the order they came
   int commits = 0;
 
  private:
   void run_step(StepJob job) override { jobs.push_back(std::move(job)); }
 
-  void report(std::string_view) override {}
+  void log(const LogEvent& event) override { logged.push_back(event); }
 
   template <class T>
   Reply<T> answer() {
