@@ -245,7 +245,7 @@ class Move {
       ++state.reservations;
       const store::ReservationId id{.ns = row.text(8), .scope = row.text(9), .key = row.text(10)};
       const store::ReservationPlace place{state.workspace, id};
-      columns.add(place.digest, row.integer(0), state.workspace, row.integer(1), row.integer(2),
+      columns.add(place.digest(), row.integer(0), state.workspace, row.integer(1), row.integer(2),
                   row.integer(3), row.integer(4), row.integer(5), row.integer(6), row.view(7),
                   row.view(8), row.view(9), row.view(10), row.view(11), row.view(12));
     }

@@ -49,10 +49,11 @@ std::span<const store::Command> Round::next() {
   current_ = &part_;
   current_at_ = 0;
   part_.clear();
-  if (asides_.size() >= asides_max) return {};
+  if (is_last_ || asides_.size() >= asides_max) return {};
   const auto before = base::monotonic_now();
-  // Those at work send at least so many.
-  add(at_work_ > 0 ? more_(at_work_, due_) : more_(1, before));
+  // Half of them at a time: while one half waits for the disk the other is at work.
+  is_last_ = waiting_ >= at_work_;
+  add(is_last_ ? more_(1, before) : more_((at_work_ - waiting_ + 1) / 2, due_));
   waited_ += base::monotonic_now() - before;
   return part_;
 }
@@ -73,7 +74,7 @@ void Round::executed(const store::Answer& answer) {
     return;
   }
   if (at_work_ > 0 && ends_work(command)) --at_work_;
-  if (std::exchange(is_waited_for_, true)) return;
+  if (waiting_++ > 0) return;
   const auto due = base::monotonic_now() + hold_max;
   due_ = due_.count() == 0 ? due : std::min(due_, due);
 }

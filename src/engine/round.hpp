@@ -76,7 +76,8 @@ class Round final : public store::GrowingBatch {
   std::size_t told_ = 0;               ///< of those who may begin
   std::size_t at_work_ = 0;            ///< began in this round, and nothing has come of it
   std::chrono::nanoseconds due_{0};    ///< when it is committed at the latest; 0: nobody waits
-  bool is_waited_for_ = false;
+  std::size_t waiting_ = 0;            ///< for the commit
+  bool is_last_ = false;               ///< nobody is waited for any more
   std::chrono::nanoseconds waited_{0};
 };
 

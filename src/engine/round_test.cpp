@@ -103,4 +103,30 @@ TEST_CASE("a round waits for those at work in it, and for nobody else") {
   CHECK(answers->empty());
 }
 
+TEST_CASE("a round is committed when as many wait for it as are still at work in it") {
+  std::vector<store::Command> own;
+  std::vector<Told> told(4);
+  std::vector<Aside> four;
+  for (std::size_t i = 0; i < told.size(); ++i) four.push_back(reserve(std::to_string(i), told[i]));
+  std::vector<std::size_t> wanted;
+  const auto more = [&](std::size_t count, std::chrono::nanoseconds) {
+    wanted.push_back(count);
+    std::vector<Aside> completions;
+    for (std::size_t i = 0; wanted.size() == 1 && i < count; ++i)
+      completions.push_back({store::Complete{.fence = 7}, [](const auto&) {}});
+    return completions;
+  };
+  Round round{own, std::move(four), [] { return TimePoint{}; }, more};
+  round.next();
+  for (std::size_t i = 0; i < told.size(); ++i) round.executed(store::Acquired{.fence = 7});
+
+  REQUIRE(round.next().size() == 2);
+  round.executed(store::Done{});
+  round.executed(store::Done{});
+  // What has come meanwhile may come along; nobody is waited for.
+  CHECK(round.next().empty());
+
+  CHECK(wanted == std::vector<std::size_t>{2, 1});
+}
+
 }  // namespace semel::engine

@@ -31,7 +31,9 @@ std::string digest_of(std::int64_t workspace, const ReservationId& id) {
 
 }  // namespace
 
-ReservationPlace::ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation)
-    : workspace(workspace_number), id(reservation), digest(digest_of(workspace_number, id)) {}
+const std::string& ReservationPlace::digest() const {
+  if (digest_.empty()) digest_ = digest_of(workspace, id);
+  return digest_;
+}
 
 }  // namespace semel::store

@@ -12,9 +12,15 @@ namespace semel::store {
 struct ReservationPlace {
   std::int64_t workspace = 0;
   const ReservationId& id;
-  std::string digest;
 
-  ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation);
+  /// 20 bytes for all of it: for stores whose indexes take no long texts.
+  const std::string& digest() const;
+
+  ReservationPlace(std::int64_t workspace_number, const ReservationId& reservation)
+      : workspace(workspace_number), id(reservation) {}
+
+ private:
+  mutable std::string digest_;  ///< once it was asked for
 };
 
 struct ReservationRow {

@@ -113,7 +113,7 @@ TEST_CASE("a file of a newer program is refused, and both versions are named") {
   for (const auto& message : {store.error(), reader.error()}) {
     CHECK(message.code == base::Errc::refused);
     CHECK(contains(message.message, "version 99"));
-    CHECK(contains(message.message, "up to 5"));
+    CHECK(contains(message.message, "up to 6"));
   }
 }
 

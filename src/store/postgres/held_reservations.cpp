@@ -33,7 +33,7 @@ class HeldReservations final : public ReservationTable {
 
   bool complete(const ReservationPlace& place, const Complete& command) override {
     if (!is_held(place, command.fence, command.now)) return false;
-    HeldReservationRow& held = held_.reservations.edit(place.digest);
+    HeldReservationRow& held = held_.reservations.edit(place.digest());
     held.row.state = command.state;
     held.row.answer = command.answer;
     const std::int64_t expires_at = to_ns(command.now) + held.ttl;
@@ -45,13 +45,13 @@ class HeldReservations final : public ReservationTable {
 
   bool release(const ReservationPlace& place, const Release& command) override {
     if (!is_held(place, command.fence, command.now)) return false;
-    held_.reservations.erase(place.digest);
+    held_.reservations.erase(place.digest());
     return true;
   }
 
   bool renew(const ReservationPlace& place, const Renew& command) override {
     if (!is_held(place, command.fence, command.now)) return false;
-    HeldReservationRow& held = held_.reservations.edit(place.digest);
+    HeldReservationRow& held = held_.reservations.edit(place.digest());
     held.row.lease_until = std::max(held.row.lease_until, command.now + command.lease);
     const std::int64_t expires_at = to_ns(held.row.lease_until) + held.ttl;
     held.row.expires_at = from_ns(expires_at);
@@ -60,16 +60,16 @@ class HeldReservations final : public ReservationTable {
   }
 
   void remove(const ReservationPlace& place, Fence) override {
-    held_.reservations.erase(place.digest);
+    held_.reservations.erase(place.digest());
   }
 
  private:
   const HeldReservationRow* stored(const ReservationPlace& place) {
-    if (!held_.wants.reservations.contains(place.digest)) {
-      held_.more.reservations.insert(place.digest);
+    if (!held_.wants.reservations.contains(place.digest())) {
+      held_.more.reservations.insert(place.digest());
       throw Missing{};
     }
-    const HeldReservationRow* found = held_.reservations.find(place.digest);
+    const HeldReservationRow* found = held_.reservations.find(place.digest());
     if (found == nullptr) return nullptr;
     const bool is_it = found->workspace == place.workspace && found->id.ns == place.id.ns &&
                        found->id.scope == place.id.scope && found->id.key == place.id.key;
@@ -87,16 +87,16 @@ class HeldReservations final : public ReservationTable {
     const TimePoint lease_until = command.now + command.lease;
     const std::int64_t ttl = command.ttl.count();
     const TimePoint expires_at = from_ns(to_ns(lease_until) + ttl);
-    held_.reservations.put(place.digest, {.row = {.fence = fence,
-                                                  .on_abandoned = command.on_abandoned,
-                                                  .lease_until = lease_until,
-                                                  .expires_at = expires_at,
-                                                  .fingerprint = command.fingerprint,
-                                                  .owner = command.owner},
-                                          .workspace = place.workspace,
-                                          .ttl = ttl,
-                                          .sweep_at = to_ns(expires_at),
-                                          .id = place.id});
+    held_.reservations.put(place.digest(), {.row = {.fence = fence,
+                                                    .on_abandoned = command.on_abandoned,
+                                                    .lease_until = lease_until,
+                                                    .expires_at = expires_at,
+                                                    .fingerprint = command.fingerprint,
+                                                    .owner = command.owner},
+                                            .workspace = place.workspace,
+                                            .ttl = ttl,
+                                            .sweep_at = to_ns(expires_at),
+                                            .id = place.id});
     return fence;
   }
 

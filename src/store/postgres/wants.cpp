@@ -133,7 +133,7 @@ class Foresight {
 
   void reservation(const ReservationId& id) {
     if (const auto workspace = known_.workspace(id.workspace))
-      wants_.reservations.insert(ReservationPlace{*workspace, id}.digest);
+      wants_.reservations.insert(ReservationPlace{*workspace, id}.digest());
   }
 
   const Known& known_;

@@ -33,17 +33,14 @@ std::optional<Fence> ReservationTable::insert(const ReservationPlace& place,
   const Fence fence = next_fence();
   const std::int64_t inserted =
       insert_.run(fence, place.workspace, command.on_abandoned, command.now + command.lease,
-                  nanoseconds(command.ttl), Blob{place.digest}, Blob{command.fingerprint},
-                  place.id.ns, place.id.scope, place.id.key, command.owner);
+                  nanoseconds(command.ttl), Blob{command.fingerprint}, place.id.ns, place.id.scope,
+                  place.id.key, command.owner);
   return inserted == 1 ? std::optional{fence} : std::nullopt;
 }
 
 std::optional<ReservationRow> ReservationTable::find(const ReservationPlace& place) {
-  Rows rows = find_.select(Blob{place.digest});
+  Rows rows = find_.select(place.workspace, place.id.ns, place.id.scope, place.id.key);
   if (!rows.next()) return std::nullopt;
-  const bool is_it = rows.integer(8) == place.workspace && rows.view(9) == place.id.ns &&
-                     rows.view(10) == place.id.scope && rows.view(11) == place.id.key;
-  if (!is_it) throw_corrupt("two reservations have the same digest");
   return ReservationRow{.fence = rows.integer(0),
                         .state = static_cast<ReservationState>(rows.integer(1)),
                         .on_abandoned = static_cast<OnAbandoned>(rows.integer(2)),
@@ -65,26 +62,26 @@ Fence ReservationTable::replace(const ReservationPlace&, const ReservationRow& r
 void ReservationTable::put_back(const ReservationPlace& place, const Reserve& command) {
   if (command.lost_fence >= next_fence_) set_fences_aside(command.lost_fence + 1);
   put_back_.run(command.lost_fence, place.workspace, command.on_abandoned,
-                command.now + command.lease, nanoseconds(command.ttl), Blob{place.digest},
-                Blob{command.fingerprint}, place.id.ns, place.id.scope, place.id.key,
-                command.owner);
+                command.now + command.lease, nanoseconds(command.ttl), Blob{command.fingerprint},
+                place.id.ns, place.id.scope, place.id.key, command.owner);
 }
 
 bool ReservationTable::complete(const ReservationPlace& place, const Complete& command) {
   const auto run = [&](Statement& statement) {
-    return statement.run(command.fence, Blob{place.digest}, command.state, Blob{command.answer},
-                         command.now) == 1;
+    return statement.run(command.fence, place.workspace, place.id.ns, place.id.scope, place.id.key,
+                         command.state, Blob{command.answer}, command.now) == 1;
   };
   return run(complete_) || run(complete_late_);
 }
 
 bool ReservationTable::release(const ReservationPlace& place, const Release& command) {
-  return release_.run(command.fence, Blob{place.digest}, command.now) == 1;
+  return release_.run(command.fence, place.workspace, place.id.ns, place.id.scope, place.id.key,
+                      command.now) == 1;
 }
 
 bool ReservationTable::renew(const ReservationPlace& place, const Renew& command) {
-  const bool is_renewed =
-      renew_.run(command.fence, Blob{place.digest}, command.now + command.lease, command.now) == 1;
+  const bool is_renewed = renew_.run(command.fence, place.workspace, place.id.ns, place.id.scope,
+                                     place.id.key, command.now + command.lease, command.now) == 1;
   if (is_renewed) sweep_later_.run(command.fence);
   return is_renewed;
 }

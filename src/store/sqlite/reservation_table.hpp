@@ -41,39 +41,44 @@ class ReservationTable final : public store::ReservationTable {
   Statement insert_{
       database_,
       "INSERT INTO semel_reservation (fence, workspace, state, on_abandoned, lease_until, ttl,"
-      " expires_at, sweep_at, digest, fingerprint, ns, scope, key, owner, answer)"
-      " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, ?11, x'')"
-      " ON CONFLICT (digest) DO NOTHING"};
+      " expires_at, sweep_at, fingerprint, ns, scope, key, owner, answer)"
+      " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, x'')"
+      " ON CONFLICT (workspace, ns, scope, key) DO NOTHING"};
   Statement put_back_{
       database_,
       "INSERT OR REPLACE INTO semel_reservation (fence, workspace, state, on_abandoned, "
       "lease_until,"
-      " ttl, expires_at, sweep_at, digest, fingerprint, ns, scope, key, owner, answer)"
-      " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, ?11, x'')"};
+      " ttl, expires_at, sweep_at, fingerprint, ns, scope, key, owner, answer)"
+      " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?4 + ?5, ?4 + ?5, ?6, ?7, ?8, ?9, ?10, x'')"};
   Statement find_{database_,
                   "SELECT fence, state, on_abandoned, lease_until, expires_at, fingerprint, owner,"
-                  " answer, workspace, ns, scope, key FROM semel_reservation WHERE digest = ?1"};
+                  " answer FROM semel_reservation"
+                  " WHERE workspace = ?1 AND ns = ?2 AND scope = ?3 AND key = ?4"};
   Statement replace_{
       database_,
       "UPDATE semel_reservation SET fence = ?2, state = 0, on_abandoned = ?3, lease_until = ?4,"
       " ttl = ?5, expires_at = ?4 + ?5, sweep_at = ?4 + ?5, fingerprint = ?6, owner = ?7,"
       " answer = x'' WHERE fence = ?1"};
+  // A fence is one reservation's for ever; that it is given with the texts of another is a mistake of its owner's.
   Statement complete_{
       database_,
-      "UPDATE semel_reservation SET state = ?3, answer = ?4, expires_at = ?5 + ttl WHERE fence = ?1"
-      " AND digest = ?2 AND state = 0 AND expires_at > ?5 AND sweep_at >= ?5 + ttl"};
+      "UPDATE semel_reservation SET state = ?6, answer = ?7, expires_at = ?8 + ttl WHERE fence = ?1"
+      " AND workspace = ?2 AND ns = ?3 AND scope = ?4 AND key = ?5"
+      " AND state = 0 AND expires_at > ?8 AND sweep_at >= ?8 + ttl"};
   // The lease is over, or was renewed by less than its time: the index has to know.
   Statement complete_late_{
       database_,
-      "UPDATE semel_reservation SET state = ?3, answer = ?4, expires_at = ?5 + ttl,"
-      " sweep_at = ?5 + ttl WHERE fence = ?1 AND digest = ?2 AND state = 0 AND expires_at > ?5"};
+      "UPDATE semel_reservation SET state = ?6, answer = ?7, expires_at = ?8 + ttl,"
+      " sweep_at = ?8 + ttl WHERE fence = ?1 AND workspace = ?2 AND ns = ?3 AND scope = ?4"
+      " AND key = ?5 AND state = 0 AND expires_at > ?8"};
   Statement release_{database_,
-                     "DELETE FROM semel_reservation WHERE fence = ?1 AND digest = ?2 AND state = 0"
-                     " AND expires_at > ?3"};
+                     "DELETE FROM semel_reservation WHERE fence = ?1 AND workspace = ?2"
+                     " AND ns = ?3 AND scope = ?4 AND key = ?5 AND state = 0 AND expires_at > ?6"};
   Statement renew_{database_,
-                   "UPDATE semel_reservation SET lease_until = max(lease_until, ?3),"
-                   " expires_at = max(lease_until, ?3) + ttl"
-                   " WHERE fence = ?1 AND digest = ?2 AND state = 0 AND expires_at > ?4"};
+                   "UPDATE semel_reservation SET lease_until = max(lease_until, ?6),"
+                   " expires_at = max(lease_until, ?6) + ttl"
+                   " WHERE fence = ?1 AND workspace = ?2 AND ns = ?3 AND scope = ?4 AND key = ?5"
+                   " AND state = 0 AND expires_at > ?7"};
   Statement sweep_later_{database_,
                          "UPDATE semel_reservation SET sweep_at = expires_at WHERE fence = ?1"
                          " AND sweep_at < expires_at"};
