@@ -57,6 +57,26 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+ThreadSeconds seconds_by_thread() {
+  constexpr double nanoseconds = 1e9;
+  const std::map<std::string, std::string> names{{"semel-loop", "loop"},
+                                                 {"semel-commit", "committer"}};
+  ThreadSeconds seconds;
+  const std::string own = std::to_string(::gettid());
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    double used = 0;
+    std::ifstream{task.path() / "comm"} >> name;
+    std::ifstream{task.path() / "schedstat"} >> used;
+    const auto known = names.find(name);
+    const bool is_own = task.path().filename() == own;
+    seconds[is_own                 ? "this"
+            : known != names.end() ? known->second
+                                   : "others"] += used / nanoseconds;
+  }
+  return seconds;
+}
+
 Busyness busyness() {
   Busyness found;
   std::ifstream("/proc/loadavg") >> found.load;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ double cpu_seconds();
 
 /// Processor time the calling thread has used: for what neither waits nor writes, whoever else is busy.
 double thread_seconds();
+
+/// Processor time of this process, by what its threads are there for: "loop", "committer", "this" (the one that asks) and
+/// "others".
+using ThreadSeconds = std::map<std::string, double>;
+ThreadSeconds seconds_by_thread();
 
 /// How many processes wanted a processor over the last minute, and how many processors there are.
 struct Busyness {

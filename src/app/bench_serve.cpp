@@ -106,28 +106,66 @@ void compare_duplicates(Bench& bench, Served& served) {
                           "raw: GET /healthz"));
 }
 
+/// Microseconds of processor time per run, and who used them.
+class TimePerRun {
+ public:
+  /// `work` says how many runs it made.
+  template <class F>
+  void measure(const F& work) {
+    const ThreadSeconds before = seconds_by_thread();
+    runs_ += work();
+    for (const auto& [who, seconds] : seconds_by_thread()) {
+      const auto had = before.find(who);
+      used_[who] += seconds - (had == before.end() ? 0 : had->second);
+    }
+  }
+
+  double of(const std::string& who) const {
+    const auto used = used_.find(who);
+    return used == used_.end() || runs_ <= 0 ? 0 : used->second / runs_ * us;
+  }
+
+ private:
+  ThreadSeconds used_;
+  double runs_ = 0;
+};
+
 void compare_runs(Bench& bench, Served& served) {
   HttpLoad load(served.port(), connections);
   served.engine().workload().go();
   load.run(bench.pace.window / 2, always(start_one));
   std::vector<double> embedded;
   std::vector<double> over_http;
+  TimePerRun alone;
+  TimePerRun served_time;
   for (int i = 0; i < bench.pace.rounds; ++i) {
-    embedded.push_back(
-        served.engine()
-            .load({.kind = StepKind::task, .runs = connections, .steps = 1}, bench.pace.window)
-            .steps_per_second);
+    alone.measure([&] {
+      const double began = seconds_now();
+      embedded.push_back(
+          served.engine()
+              .load({.kind = StepKind::task, .runs = connections, .steps = 1}, bench.pace.window)
+              .steps_per_second);
+      return embedded.back() * (seconds_now() - began);
+    });
     served.engine().workload().go();
-    // What counts is runs that did their step, not starts that were answered.
-    const std::uint64_t before = served.engine().workload().steps_done();
-    const double began = seconds_now();
-    load.run(bench.pace.window, always(start_one));
-    over_http.push_back(static_cast<double>(served.engine().workload().steps_done() - before) /
-                        (seconds_now() - began));
+    served_time.measure([&] {
+      // What counts is runs that did their step, not starts that were answered.
+      const std::uint64_t before = served.engine().workload().steps_done();
+      const double began = seconds_now();
+      load.run(bench.pace.window, always(start_one));
+      const auto runs = static_cast<double>(served.engine().workload().steps_done() - before);
+      over_http.push_back(runs / (seconds_now() - began));
+      return runs;
+    });
   }
-  bench.report.add(row_of("runs of 1 step, 64 connections", Unit::per_second, over_http, embedded,
-                          {Target::Of::ratio, Target::Sense::at_least, 1.0 / 3, false},
-                          "raw: the engine alone, 64 runs"));
+  bench.report.add(row_of(
+      "runs of 1 step, 64 connections", Unit::per_second, over_http, embedded,
+      {Target::Of::ratio, Target::Sense::at_least, 1.0 / 3, false},
+      fmt::format("raw: the engine alone, 64 runs; processor time per run: "
+                  "loop {:.0f}, committer {:.0f}, connections {:.0f}, "
+                  "clients {:.0f} us; alone: loop {:.0f}, committer {:.0f} us",
+                  served_time.of("loop"), served_time.of("committer"), served_time.of("others"),
+                  served_time.of("this"), alone.of("loop"), alone.of("committer"))));
 }
 
 void compare_latency(Bench& bench, Served& served) {
