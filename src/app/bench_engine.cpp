@@ -49,6 +49,10 @@ class MeteredStore final : public store::Store {
     return answers;
   }
 
+  std::optional<std::chrono::nanoseconds> flush_time() const override {
+    return inner_->flush_time();
+  }
+
   std::chrono::nanoseconds clock_lead() const override { return inner_->clock_lead(); }
 
  private:

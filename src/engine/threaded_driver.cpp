@@ -385,6 +385,7 @@ void ThreadedDriver::run_committer() {
     const auto began = base::monotonic_now() - base::thread_cpu_time();
     auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(round);
     const auto ended = base::monotonic_now() - base::thread_cpu_time() - round.waited();
+    const auto flushed = answers ? store_.store->flush_time() : std::nullopt;
     round.finish(answers);
     if (!answers) std::ranges::move(round.take_begun(), std::back_inserter(owed_));
     lock.lock();
@@ -392,7 +393,7 @@ void ThreadedDriver::run_committer() {
     if (!answers) lost_ = answers.error();
     if (batch) {
       executed_.emplace(std::move(*batch), std::move(answers));
-      waited_for_disk_ = ended - began;
+      waited_for_disk_ = flushed.value_or(ended - began);
     }
     if (batch || lost_) wake_loop_.notify_one();
     left_store_.notify_one();

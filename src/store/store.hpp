@@ -640,6 +640,10 @@ class Store {
     return execute(batch.next());
   }
 
+  /// What the last transaction that wrote would have taken with hardly anything in it. None: as long as it was waited for.
+  /// From the thread that executes.
+  virtual std::optional<std::chrono::nanoseconds> flush_time() const { return std::nullopt; }
+
   /// How far the clock that all nodes go by is ahead of this machine's. From any thread.
   virtual std::chrono::nanoseconds clock_lead() const { return {}; }
 

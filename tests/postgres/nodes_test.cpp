@@ -427,5 +427,84 @@ TEST_CASE("a node is told at once that there is something for it") {
   CHECK(hints->take().value().wake == std::vector<RunKey>{1});
 }
 
+TEST_CASE("an owner goes on with its run, and ends it, without reading it") {
+  Pair nodes{empty_server()};
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 1)));
+  const std::uint64_t rounds = nodes.first.counters().rounds;
+
+  nodes.first.expect<Advanced>(advance(1, 1, "charge"));
+  nodes.first.expect<Advanced>(finish(1, 2));
+
+  CHECK(nodes.first.counters().rounds == rounds);
+  const RunLoaded run = nodes.second.expect<RunLoaded>(LoadRun{1});
+  CHECK(run.entries.size() == 3);
+  CHECK(run.run.status == Status::completed);
+  CHECK(run.run.output == "42");
+  nodes.first.expect<Stale>(advance(1, 3, "late"));
+}
+
+TEST_CASE("a run that another node cancels has no entry of its owner's behind that") {
+  Pair nodes{empty_server()};
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 1)));
+  nodes.second.expect<Cancelled>(CancelRun{.id = "run-1", .now = at()});
+
+  nodes.first.expect<Stale>(advance(1, 1, "late"));
+
+  CHECK(nodes.first.counters().batches_redone == 1);
+  CHECK(nodes.second.expect<RunLoaded>(LoadRun{1}).entries.size() == 2);
+}
+
+TEST_CASE("a run that another node cancels is not ended by its owner") {
+  Pair nodes{empty_server()};
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 1)));
+  nodes.second.expect<Cancelled>(CancelRun{.id = "run-1", .now = at()});
+
+  nodes.first.expect<Stale>(finish(1, 1));
+
+  CHECK(nodes.second.expect<RunLoaded>(LoadRun{1}).run.status == Status::cancelled);
+}
+
+TEST_CASE("a run that others cancelled and swept gets no entry in a place that is free again") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 1)));
+  nodes.second.expect<Cancelled>(CancelRun{.id = "run-1", .now = at()});
+  const TimePoint late = at(std::chrono::hours{24 * 365 * 20});
+  while (nodes.second.expect<Swept>(Sweep{.now = late}).entries > 0) {
+  }
+
+  nodes.first.expect<Stale>(advance(1, 1, "late"));
+
+  CHECK(nodes.first.counters().batches_redone == 1);
+  server.run(
+      "DO $$ BEGIN IF EXISTS (SELECT FROM semel.journal) THEN RAISE 'an entry of no run'; END IF; "
+      "END $$");
+}
+
+TEST_CASE("who waits on another node for a run that its owner has not read gets its result") {
+  Pair nodes{empty_server()};
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 1)));
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 2)));
+  nodes.second.expect<Advanced>(advance(2, 1, "wait", {.waits = {{.op = "1", .run_id = "run-1"}}}));
+
+  nodes.first.expect<Advanced>(finish(1, 1));
+
+  CHECK(nodes.first.counters().batches_redone == 1);
+  const InboxRead read = nodes.second.expect<InboxRead>(ReadInbox{2});
+  REQUIRE(read.items.size() == 1);
+  CHECK(read.items.front().value == "42");
+}
+
+TEST_CASE("a cancel with a grace that comes too late leaves nothing behind") {
+  Pair nodes{empty_server()};
+  nodes.first.expect<RunStarted>(start(run_of(nodes.first, 1)));
+  nodes.second.expect<Cancelled>(CancelRun{.id = "run-1", .grace_until = at(10s), .now = at()});
+
+  nodes.first.expect<Advanced>(finish(1, 1));
+
+  CHECK(nodes.second.expect<RunLoaded>(LoadRun{1}).run.status == Status::completed);
+  CHECK(nodes.second.expect<InboxRead>(ReadInbox{1}).items.empty());
+}
+
 }  // namespace
 }  // namespace semel::store

@@ -312,8 +312,13 @@ void Pipeline::execute(const std::string& name, const std::vector<Given>& given,
 }
 
 void Pipeline::add_commit() {
+  begin();
   commits_ = true;
+  // What comes before it is answered first, so that it is seen how long the COMMIT alone takes.
+  if (PQsendFlushRequest(connection_.handle_) == 0)
+    connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
   add("COMMIT");
+  steps_.back().commits = true;
 }
 
 void Pipeline::run() {
@@ -363,6 +368,7 @@ void Pipeline::check(const pg_result* result) {
 
 void Pipeline::read_answers() {
   for (Step& step : steps_) {
+    const auto began = step.commits ? base::monotonic_now() : std::chrono::nanoseconds{0};
     bool is_done = false;
     while (const Result result{connection_.next_result()}) {
       check(result.get());
@@ -372,6 +378,7 @@ void Pipeline::read_answers() {
     }
     if (PQstatus(connection_.handle_) != CONNECTION_OK)
       connection_.lose(first_line(PQerrorMessage(connection_.handle_)));
+    if (step.commits) connection_.commit_time_ = base::monotonic_now() - began;
     if (!is_done && !step.prepares.empty()) connection_.prepared_.erase(step.prepares);
   }
   const Result sync{connection_.next_result()};

@@ -122,6 +122,9 @@ class Connection {
 
   bool in_transaction() const;
 
+  /// From the answer before the last COMMIT to its own. None: there was none.
+  std::optional<std::chrono::nanoseconds> commit_time() const { return commit_time_; }
+
   /// False: other code uses it too, and may know statements by the same names.
   bool keeps_statements() const { return is_own_; }
 
@@ -138,7 +141,8 @@ class Connection {
   bool is_own_ = true;
   std::chrono::milliseconds patience_ = ConnectionOptions{}.patience;
   bool lost_ = false;
-  bool warned_ = false;                                       ///< since the last pipeline began
+  bool warned_ = false;  ///< since the last pipeline began
+  std::optional<std::chrono::nanoseconds> commit_time_;
   std::map<std::string, std::string, std::less<>> prepared_;  ///< names by text
   int statements_ = 0;                                        ///< that were ever prepared
   std::shared_ptr<std::atomic<std::uint64_t>> sent_;          ///< statements; none: nobody counts
@@ -192,6 +196,7 @@ class Pipeline {
   struct Step {
     std::string prepares;  ///< text whose prepared statement this makes; empty: it executes one
     Then then;
+    bool commits = false;
   };
 
   void begin();

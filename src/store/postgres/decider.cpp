@@ -74,6 +74,7 @@ Answer Decider::answer(Held& held, const Command& command) {
 std::optional<std::vector<Answer>> Decider::apply(Held& held, std::span<const Command> commands) {
   const RuleCounters before = counters_;
   std::vector<Answer> answers;
+  answers.reserve(commands.size());
   bool is_missing = false;
   for (const Command& command : commands) {
     const Held::Mark mark = held.mark();
@@ -94,21 +95,26 @@ std::optional<std::vector<Answer>> Decider::apply(Held& held, std::span<const Co
 std::unique_ptr<Held> Decider::decide(Segment& segment, const Around& around,
                                       std::vector<Answer>& answers) {
   for (int round = 0; round < rounds_max; ++round) {
-    auto held = std::make_unique<Held>(segment.wants, known_, shapes_, counters_);
-    Pipeline pipeline{connection_};
-    if (around.lead) around.lead(pipeline);
-    add_loading(pipeline, *held, around.locks);
-    pipeline.run();
-    if (around.check) around.check();
-    ++counters_.rounds;
-    finish_loading(*held);
+    auto held = std::make_unique<Held>(segment.wants, segment.presumes, known_, shapes_, counters_);
+    if (!segment.wants.empty()) {
+      Pipeline pipeline{connection_};
+      if (around.lead) around.lead(pipeline);
+      add_loading(pipeline, *held, around.locks);
+      pipeline.run();
+      ++counters_.rounds;
+      finish_loading(*held);
+    }
     // Also where a run was met that is not locked: then nothing is decided yet.
     const bool is_complete = held->more.runs.empty();
     auto made = is_complete ? apply(*held, segment.commands) : std::nullopt;
     if (made) {
       for (std::size_t i = 0; i < made->size(); ++i)
         leave_hints(*held, segment.commands[i], (*made)[i]);
-      std::ranges::move(*made, std::back_inserter(answers));
+      if (answers.empty()) {
+        answers = *std::move(made);
+      } else {
+        std::ranges::move(*made, std::back_inserter(answers));
+      }
       return held;
     }
     if (!held->more.workspaces.empty()) throw NewWorkspaces{held->more.workspaces};
@@ -122,7 +128,7 @@ Answer Decider::decide_and_write(const Command& command,
   if (looks_at_all(command) || std::holds_alternative<Transact>(command))
     throw sql::SqlError("SQL_ERROR", "not a command for a transaction of the program's");
   Segment one{.commands = {&command, 1}, .wants = {}};
-  foresee(command, known_, one.wants);
+  foresee(command, known_, one.wants, one.presumes);
   std::vector<Answer> answers;
   const auto held = decide(one, {}, answers);
   Pipeline writing{connection_};

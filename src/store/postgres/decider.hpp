@@ -18,6 +18,7 @@ namespace semel::store::postgres {
 struct Segment {
   std::span<const Command> commands;
   Wants wants;
+  bool presumes = false;
 };
 
 /// Workspaces have to be made first, outside of the batch.
@@ -45,8 +46,7 @@ class Decider {
 
   struct Around {
     bool locks = true;
-    std::function<void(Pipeline&)> lead;  ///< sent before the first read
-    std::function<void()> check;          ///< behind each
+    std::function<void(Pipeline&)> lead;  ///< sent before the first read, if there is one
   };
 
   /// What it makes of the rows is still to be written; answers are added to `answers`. It refers to `segment`.

@@ -2,13 +2,15 @@
 // and was not read is noted, and the command given up by `Missing`; the batch is decided anew once it is there.
 //
 // Everything here was read behind the locks of the runs and reservations it belongs to, in the same transaction, so nobody
-// else can change it before the commit. What is not there (a free key, a free token) is for the unique indexes to decide.
+// else can change it before the commit; but for runs of which the writer knows enough (`presumed.hpp`). What is not there (a
+// free key, a free token) is for the unique indexes to decide.
 #pragma once
 
 #include "store/postgres/ledger.hpp"
 #include "store/postgres/wants.hpp"
 #include "store/tables.hpp"
 
+#include <memory_resource>
 #include <set>
 #include <unordered_map>
 
@@ -81,6 +83,14 @@ struct Cleared {
   bool all = false;
 };
 
+/// Of a run whose row was not read.
+struct PresumedEnd {
+  TimePoint at{};
+  Status status = Status::completed;
+  std::optional<std::string> failure;  ///< encoded
+  std::string output;
+};
+
 /// What its owner is to look at a run for. Stored as these numbers: never reuse one.
 enum class HintKind : std::uint8_t {
   got_something = 0,
@@ -101,7 +111,7 @@ using ItemName = std::pair<RunKey, std::int64_t>;
 using Operation = std::pair<RunKey, std::string>;
 
 struct Held {
-  Held(const Wants& wanted, Known& known_facts, base::ShapeChecker& shape_checker,
+  Held(const Wants& wanted, bool presumes, Known& known_facts, base::ShapeChecker& shape_checker,
        RuleCounters& counted);
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
@@ -112,6 +122,9 @@ struct Held {
   /// Its row; none: there is no such run.
   const RunRow* row(RunKey run);
 
+  /// What is known of a run that was not read. None: it has to be.
+  const OpenRun* presumed(RunKey run) const;
+
   [[noreturn]] void miss(RunKey run, Parts parts);
 
   std::int64_t draw(Number kind);
@@ -119,7 +132,7 @@ struct Held {
   bool is_short_of_numbers();
 
   struct Mark {
-    std::array<std::size_t, 16> ledgers{};
+    std::array<std::size_t, 17> ledgers{};
     std::array<std::size_t, number_kinds> drawn{};
   };
 
@@ -131,26 +144,30 @@ struct Held {
   void index(HookKey key, const HeldHook& hook);
   void index(std::int64_t payload, const PayloadRow& row);
 
-  const Wants& wants;  ///< what was read
-  Wants more;          ///< what was missing
+  const Wants& wants;   ///< what was read
+  const bool presumes;  ///< as long as nobody was in the way
+  Wants more;           ///< what was missing
   Known& known;
 
-  Ledger<RunKey, RunRow> runs;
-  Ledger<RunKey, std::string> inputs;
-  Ledger<RunKey, std::string> outputs;
-  Ledger<RunKey, std::optional<Seq>> ends;  ///< positions of last entries
-  Ledger<std::pair<RunKey, Seq>, EntryRow> journal;
-  Ledger<Operation, std::string> attributes;
-  Ledger<TimerName, TimePoint> timers;
-  Ledger<ItemName, InboxItem> inbox;
-  Ledger<Operation, RunKey> waits;
-  Ledger<Operation, std::string> progress;
-  Ledger<RunKey, Cleared> cleared;
-  Ledger<HookKey, HeldHook> hooks;
-  Ledger<std::int64_t, PayloadRow> payloads;
-  Ledger<ResumeName, ResumeRow> resumes;
-  Ledger<std::string, HeldReservationRow> reservations;
-  Ledger<RunKey, bool> garbage;
+  std::pmr::monotonic_buffer_resource memory;
+
+  Ledger<RunKey, RunRow> runs{memory};
+  Ledger<RunKey, std::string> inputs{memory};
+  Ledger<RunKey, std::string> outputs{memory};
+  Ledger<RunKey, std::optional<Seq>> ends{memory};  ///< positions of last entries
+  Ledger<std::pair<RunKey, Seq>, EntryRow> journal{memory};
+  Ledger<Operation, std::string> attributes{memory};
+  Ledger<TimerName, TimePoint> timers{memory};
+  Ledger<ItemName, InboxItem> inbox{memory};
+  Ledger<Operation, RunKey> waits{memory};
+  Ledger<Operation, std::string> progress{memory};
+  Ledger<RunKey, Cleared> cleared{memory};
+  Ledger<HookKey, HeldHook> hooks{memory};
+  Ledger<std::int64_t, PayloadRow> payloads{memory};
+  Ledger<ResumeName, ResumeRow> resumes{memory};
+  Ledger<std::string, HeldReservationRow> reservations{memory};
+  Ledger<RunKey, bool> garbage{memory};
+  Ledger<RunKey, PresumedEnd> presumed_ends{memory};
 
   std::vector<HintRow> hints;  ///< for owners of runs that are not the writer's
 

@@ -41,6 +41,7 @@ class HeldHooks final : public HookTable {
   }
 
   std::vector<HookRow> active_of(RunKey run) override {
+    if (held_.presumed_ends.find(run) != nullptr) return {};
     held_.need(run, hooks_part);
     std::vector<HookRow> found;
     for (const HookKey key : keys_of(run)) {

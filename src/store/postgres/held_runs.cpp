@@ -28,6 +28,7 @@ void for_each_ledger(auto& held, const Function& function) {
   function(i++, held.resumes);
   function(i++, held.reservations);
   function(i++, held.garbage);
+  function(i++, held.presumed_ends);
 }
 
 /// Stands for a number that there was none left of; the batch is decided again with enough of them.
@@ -176,6 +177,13 @@ class HeldRuns final : public RunTable {
   }
 
   void end(RunKey run, const End& end, TimePoint now) override {
+    if (const OpenRun* open = held_.presumed(run)) {
+      if (!open->is_alone) held_.miss(run, hooks_part | waiters_part);
+      PresumedEnd presumed{.at = now, .status = end.status, .output = end.output};
+      if (end.failure) presumed.failure = journal::encode(*end.failure);
+      held_.presumed_ends.put(run, std::move(presumed));
+      return;
+    }
     RunRow& row = held_.runs.edit(run);
     row.status = end.status;
     row.failure.reset();
@@ -287,6 +295,13 @@ class HeldJournal final : public JournalTable {
   explicit HeldJournal(Held& held) : held_(held) {}
 
   bool append_if_next(RunKey run, Seq seq, TimePoint at, std::string_view entry) override {
+    if (const OpenRun* open = held_.presumed(run)) {
+      const auto* end = held_.ends.find(run);
+      // Only what is read refuses.
+      if ((end == nullptr ? open->next : **end + 1) != seq) held_.miss(run, row_part);
+      put(run, seq, at, entry);
+      return true;
+    }
     const RunRow* row = held_.row(run);
     if (row == nullptr || row->status > Status::waiting || next(run) != seq) return false;
     append(run, seq, at, entry);
@@ -295,13 +310,12 @@ class HeldJournal final : public JournalTable {
 
   void append(RunKey run, Seq seq, TimePoint at, std::string_view entry) override {
     SEMEL_ASSERT(next(run) == seq);
-    held_.journal.put({run, seq}, {.at = at, .bytes = std::string{entry}});
-    held_.ends.put(run, seq);
+    put(run, seq, at, entry);
   }
 
   std::optional<Seq> last(RunKey run) override {
-    held_.need(run, row_part);
     const auto* end = held_.ends.find(run);
+    if (end == nullptr || held_.presumed(run) == nullptr) held_.need(run, row_part);
     return end == nullptr ? std::nullopt : *end;
   }
 
@@ -317,14 +331,20 @@ class HeldJournal final : public JournalTable {
   void discard(RunKey run) override { held_.garbage.put(run, true); }
 
  private:
+  void put(RunKey run, Seq seq, TimePoint at, std::string_view entry) {
+    held_.journal.put({run, seq}, {.at = at, .bytes = std::string{entry}});
+    held_.ends.put(run, seq);
+  }
+
   Held& held_;
 };
 
 }  // namespace
 
-Held::Held(const Wants& wanted, Known& known_facts, base::ShapeChecker& shape_checker,
-           RuleCounters& counted)
+Held::Held(const Wants& wanted, bool presumes_open, Known& known_facts,
+           base::ShapeChecker& shape_checker, RuleCounters& counted)
     : wants(wanted),
+      presumes(presumes_open),
       known(known_facts),
       run_table(make_run_table(*this)),
       journal_table(make_journal_table(*this)),
@@ -335,6 +355,12 @@ Held::Held(const Wants& wanted, Known& known_facts, base::ShapeChecker& shape_ch
              *reservation_table, open_runs,      shape_checker, counted} {}
 
 Held::~Held() = default;
+
+const OpenRun* Held::presumed(RunKey run) const {
+  if (!presumes || parts.contains(run) || presumed_ends.find(run) != nullptr) return nullptr;
+  const auto open = known.open.find(run);
+  return open == known.open.end() ? nullptr : &open->second;
+}
 
 void Held::miss(RunKey run, Parts missing) {
   more.runs[run] |= row_part | missing;

@@ -50,6 +50,7 @@ class HeldWakeups final : public Wakeups {
   void stop_waiting(RunKey run, const std::string& op) override { held_.waits.erase({run, op}); }
 
   std::vector<Waiter> take_waiters(RunKey target) override {
+    if (held_.presumed_ends.find(target) != nullptr) return {};
     held_.need(target, waiters_part);
     std::vector<Waiter> found;
     for (const Operation& operation : held_.waits_by_target[target]) {
@@ -93,6 +94,7 @@ class HeldWakeups final : public Wakeups {
   }
 
   void clear(RunKey run) override {
+    if (held_.presumed_ends.find(run) != nullptr) return;
     held_.cleared.put(run, {.generation = true, .all = true});
     const auto every = [](const auto&) { return true; };
     erase_of(held_.timers, TimerName{run, TimerKind::sleep, ""}, run, every);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,7 +19,10 @@ class Ledger {
     bool is_changed = false;
   };
 
-  using Slots = std::map<Key, Slot>;
+  using Slots = std::pmr::map<Key, Slot>;
+
+  /// Rows go all at once, with the batch.
+  explicit Ledger(std::pmr::memory_resource& memory) : slots_(&memory), undo_(&memory) {}
 
   /// As the database has it.
   void load(const Key& key, Value value) {
@@ -69,7 +73,7 @@ class Ledger {
   }
 
   Slots slots_;
-  std::vector<std::pair<Key, std::optional<Slot>>> undo_;
+  std::pmr::vector<std::pair<Key, std::optional<Slot>>> undo_;
 };
 
 }  // namespace semel::store::postgres

@@ -285,8 +285,12 @@ void add_parts(Pipeline& pipeline, Held& held) {
   add(inbox_part, read_inbox, [&](const Rows& rows) { load_inbox(held, rows); });
   add(entries_part, read_entries, [&](const Rows& rows) {
     for (int i = 0; i < rows.size(); ++i) {
-      held.journal.load({rows.integer(i, 0), static_cast<Seq>(rows.integer(i, 1))},
-                        {.at = rows.time(i, 2), .bytes = rows.text(i, 3)});
+      const RunKey run = rows.integer(i, 0);
+      const auto seq = static_cast<Seq>(rows.integer(i, 1));
+      // Its owner needs no lock to append, and may have done so since the end was looked at.
+      const auto* end = held.ends.find(run);
+      if (end == nullptr || !*end || seq > **end) continue;
+      held.journal.load({run, seq}, {.at = rows.time(i, 2), .bytes = rows.text(i, 3)});
     }
   });
   add(progress_part, read_progress,

@@ -160,8 +160,10 @@ NodeOpened open_node(Connection& connection, const OpenNode& command, const Node
   return answer;
 }
 
-NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
-                   Membership& membership, const std::function<void(std::int64_t)>& see_clock) {
+std::optional<NodeKept> keep_settled_node(Connection& connection, const KeepNode& command,
+                                          const NodeIdentity& identity,
+                                          const Membership& membership,
+                                          const std::function<void(std::int64_t)>& see_clock) {
   NodeKept answer;
   const int works = command.works ? 1 : 0;
   const Parameters about_it =
@@ -179,7 +181,17 @@ NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeId
   });
   if (command.workflows) add_telling(looking, membership.node, *command.workflows);
   looking.run();
-  if (is_settled) return answer;
+  return is_settled ? std::optional{answer} : std::nullopt;
+}
+
+NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
+                   Membership& membership, const std::function<void(std::int64_t)>& see_clock) {
+  if (auto settled = keep_settled_node(connection, command, identity, membership, see_clock))
+    return *std::move(settled);
+  NodeKept answer;
+  const int works = command.works ? 1 : 0;
+  const Parameters about_it =
+      Parameters::of(membership.node, command.now, std::string_view{identity.name}, works);
   Pipeline pipeline{connection};
   pipeline.add(remove_dead,
                Parameters::of(membership.node, command.now, std::string_view{identity.name}));

@@ -32,6 +32,11 @@ struct Membership {
 /// In place of what `identity` was before: waits for batches of its own that are under way.
 NodeOpened open_node(Connection& connection, const OpenNode& command, const NodeIdentity& identity,
                      Membership& membership);
+/// Outside of a transaction: it is one by itself. None: there is more to do than to be heard of, by `keep_node`.
+std::optional<NodeKept> keep_settled_node(Connection& connection, const KeepNode& command,
+                                          const NodeIdentity& identity,
+                                          const Membership& membership,
+                                          const std::function<void(std::int64_t)>& see_clock);
 NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeIdentity& identity,
                    Membership& membership, const std::function<void(std::int64_t)>& see_clock);
 Done give_up(Connection& connection, const GiveUp& command, Membership& membership);

@@ -1,18 +1,24 @@
 #include "store/postgres/parameters.hpp"
 
+#include <array>
+
 namespace semel::store::postgres {
 
 namespace {
 
-void append32(std::string& out, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8)
-    out.push_back(static_cast<char>((value >> static_cast<unsigned>(shift)) & 0xFFU));
+/// The most significant byte first, at once: every value of every row comes by here.
+template <std::unsigned_integral Number>
+void append(std::string& out, Number value) {
+  std::array<char, sizeof(Number)> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>((value >> (8 * (bytes.size() - 1 - i))) & 0xFFU);
+  out.append(bytes.data(), bytes.size());
 }
 
+void append32(std::string& out, std::uint32_t value) { append(out, value); }
+
 void append64(std::string& out, std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(value);
-  append32(out, static_cast<std::uint32_t>(bits >> 32U));
-  append32(out, static_cast<std::uint32_t>(bits));
+  append(out, static_cast<std::uint64_t>(value));
 }
 
 constexpr std::uint32_t null_length = 0xFFFFFFFF;

@@ -6,6 +6,7 @@
 #include "store/postgres/decider.hpp"
 #include "store/postgres/nodes.hpp"
 #include "store/postgres/postgres_reader.hpp"
+#include "store/postgres/presumed.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/postgres/units.hpp"
 #include "store/postgres/upkeep.hpp"
@@ -31,9 +32,11 @@ constexpr int attempts_max = 20;
 
 constexpr const char* begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED";
 constexpr const char* begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-/// Whoever takes over removes this row, and so waits for us or is seen by us. (A plain look would let us commit after.)
+/// Whoever takes over removes this row, and so waits for us or is seen by us. (A plain look would let us commit after.) It fails
+/// where the row is gone: COMMIT may stand in the same pipeline.
 constexpr const char* assert_node =
-    "SELECT node FROM semel.node WHERE node = $1::bigint FOR KEY SHARE";
+    "SELECT 1 / count(*) FROM (SELECT node FROM semel.node WHERE node = $1::bigint FOR KEY SHARE) "
+    "n";
 constexpr std::chrono::milliseconds clock_patience{20};
 constexpr int batches_per_plan = 16;
 constexpr std::chrono::nanoseconds plan_kept_first = std::chrono::milliseconds{50};
@@ -126,8 +129,9 @@ struct PostgresStore::Impl {
     pipeline.add(attempt.is_writing ? begin_writing : begin_reading);
     plan_anew_if_due(pipeline);
     if (!attempt.is_held) return;
+    attempt.is_there = false;
     pipeline.add(assert_node, Parameters::of(membership.node),
-                 [&attempt](const Rows& rows) { attempt.is_there = rows.size() == 1; });
+                 [&attempt](const Rows&) { attempt.is_there = true; });
   }
 
   /// A plan is kept until somebody analyses its tables, which may take a minute; one that was made while they were empty is
@@ -149,7 +153,8 @@ struct PostgresStore::Impl {
     throw postgres::Failed{"", {base::Errc::refused, "this node has lost its lease to another"}};
   }
 
-  NodeKept keep(const KeepNode& command, Attempt& attempt) {
+  /// None: there is more to do, in a transaction.
+  std::optional<NodeKept> keep(const KeepNode& command, Attempt& attempt) {
     const TimePoint before = clock.now();
     bool is_seen = false;
     attempt.is_there = !membership.is_open;
@@ -159,18 +164,23 @@ struct PostgresStore::Impl {
       is_seen = clock.now() - before < clock_patience;
       if (is_seen) note_clock(before, there);
     };
-    NodeKept kept =
-        postgres::keep_node(connection, command, *options.identity, attempt.membership, see_clock);
+    std::optional<NodeKept> kept;
+    if (attempt.has_begun) {
+      kept = postgres::keep_node(connection, command, *options.identity, attempt.membership,
+                                 see_clock);
+    } else {
+      kept = postgres::keep_settled_node(connection, command, *options.identity, membership,
+                                         see_clock);
+    }
     check_lease(attempt);
-    if (!is_seen) look_at_clock();
+    if (kept && !is_seen) look_at_clock();
     return kept;
   }
 
   std::unique_ptr<Held> execute(Segment& segment, Attempt& attempt) {
     return decider.decide(segment,
                           {.locks = attempt.is_writing,
-                           .lead = [&](Pipeline& pipeline) { add_begin(pipeline, attempt); },
-                           .check = [&] { check_lease(attempt); }},
+                           .lead = [&](Pipeline& pipeline) { add_begin(pipeline, attempt); }},
                           attempt.answers);
   }
 
@@ -199,6 +209,7 @@ struct PostgresStore::Impl {
       postgres::add_writing(writing, *units.held());
       writing.run();
     }
+    known.open.clear();
     return answer;
   }
 
@@ -209,10 +220,11 @@ struct PostgresStore::Impl {
           if constexpr (std::is_same_v<Each, OpenNode>) {
             return postgres::open_node(connection, each, *options.identity, attempt.membership);
           } else if constexpr (std::is_same_v<Each, KeepNode>) {
-            return keep(each, attempt);
+            return *keep(each, attempt);
           } else if constexpr (std::is_same_v<Each, GiveUp>) {
             return postgres::give_up(connection, each, attempt.membership);
           } else if constexpr (std::is_same_v<Each, MoveRuns>) {
+            known.open.clear();
             return postgres::move_runs(connection, each, attempt.membership, hinted);
           } else if constexpr (std::is_same_v<Each, ReserveKeys>) {
             return postgres::reserve_keys(connection, each);
@@ -235,6 +247,13 @@ struct PostgresStore::Impl {
         command);
   }
 
+  void add_writing(Pipeline& pipeline, const Held* held) {
+    if (held == nullptr) return;
+    postgres::add_writing(pipeline, *held);
+    postgres::remember(*held);
+    note_hints(held);
+  }
+
   std::vector<Answer> try_batch(std::span<const Command> batch, std::vector<Segment>& segments,
                                 bool is_writing) {
     const bool opens = std::ranges::any_of(
@@ -245,6 +264,26 @@ struct PostgresStore::Impl {
                     .is_held = is_writing && !opens && !keeps && membership.is_open,
                     .membership = membership};
     hinted.clear();
+    try {
+      return complete(batch, segments, attempt);
+    } catch (const postgres::Failed& failed) {
+      if (failed.state() == postgres::not_borne_out) check_lease(attempt);
+      throw;
+    }
+  }
+
+  /// What an idle node asks for, each one statement and so a transaction by itself.
+  std::optional<Answer> look_alone(std::span<const Command> batch, Attempt& attempt) {
+    if (batch.size() != 1) return std::nullopt;
+    const Command& command = batch.front();
+    if (const auto* keeping = std::get_if<KeepNode>(&command)) return keep(*keeping, attempt);
+    if (attempt.is_writing || !postgres::looks_at_all(command)) return std::nullopt;
+    return look_at_all(command, attempt);
+  }
+
+  std::vector<Answer> complete(std::span<const Command> batch, std::vector<Segment>& segments,
+                               Attempt& attempt) {
+    if (auto answer = look_alone(batch, attempt)) return {*std::move(answer)};
     std::size_t next = 0;
     std::unique_ptr<Held> held;
     for (Segment& segment : segments) {
@@ -253,17 +292,15 @@ struct PostgresStore::Impl {
       if (next == batch.size()) break;
       Pipeline pipeline{connection};
       add_begin(pipeline, attempt);
-      if (held) postgres::add_writing(pipeline, *held);
-      note_hints(held.get());
+      add_writing(pipeline, held.get());
       pipeline.run();
-      check_lease(attempt);
       held.reset();
       attempt.answers.push_back(look_at_all(batch[next++], attempt));
     }
-    if (!attempt.has_begun) return {};  // an empty batch
+    if (!attempt.has_begun && !held) return {};  // an empty batch
     Pipeline last{connection};
-    if (held) postgres::add_writing(last, *held);
-    note_hints(held.get());
+    add_begin(last, attempt);
+    add_writing(last, held.get());
     // Whatever the program's functions did to it.
     if (attempt.has_sql) last.add("SET LOCAL synchronous_commit = on");
     last.add_commit();
@@ -274,6 +311,8 @@ struct PostgresStore::Impl {
   }
 
   void become(const postgres::Membership& now) {
+    // What was another's meanwhile may be otherwise than this node left it.
+    if (now.node != membership.node || now.owned != membership.owned) known.open.clear();
     membership = now;
     known.owned = now.owned;
     options.identity->number = now.node;
@@ -300,14 +339,15 @@ struct PostgresStore::Impl {
 
   /// Between commands that are executed by themselves; the last may be empty.
   std::vector<Segment> segments_of(std::span<const Command> batch,
-                                   const std::set<const Command*>& alone) const {
+                                   const std::set<const Command*>& alone, bool presumes) const {
     std::vector<Segment> segments;
     std::size_t begin = 0;
     for (std::size_t i = 0; i <= batch.size(); ++i) {
       if (i < batch.size() && !alone.contains(&batch[i])) continue;
-      Segment segment{.commands = batch.subspan(begin, i - begin), .wants = {}};
+      Segment segment{
+          .commands = batch.subspan(begin, i - begin), .wants = {}, .presumes = presumes};
       for (const Command& command : segment.commands)
-        postgres::foresee(command, known, segment.wants);
+        postgres::foresee(command, known, segment.wants, presumes);
       segments.push_back(std::move(segment));
       begin = i + 1;
     }
@@ -331,8 +371,9 @@ struct PostgresStore::Impl {
     for (const Command& command : batch) {
       if (postgres::looks_at_all(command) || wants_sql(command)) alone.insert(&command);
     }
+    bool presumes = true;
     // Kept over attempts: what was missing once is read, and locked in order, from the start.
-    std::vector<Segment> segments = segments_of(batch, alone);
+    std::vector<Segment> segments = segments_of(batch, alone, presumes);
     const bool wants_any_sql = std::ranges::any_of(batch, wants_sql);
     for (int attempts = 0; attempts < attempts_max;) {
       const RuleCounters before = counters;
@@ -343,15 +384,20 @@ struct PostgresStore::Impl {
       } catch (const postgres::Failed& failed) {
         // A constraint of the program's that was put off, and that somebody else has violated since it was looked at.
         const bool is_program = wants_any_sql && failed.state().starts_with("23");
-        if (!failed.was_in_the_way() && !is_program) throw;
+        const bool was_presumed = presumes && failed.state() == postgres::not_borne_out;
+        if (!failed.was_in_the_way() && !is_program && !was_presumed) throw;
+        known.open.clear();
+        if (std::exchange(presumes, false)) segments = segments_of(batch, alone, presumes);
         ++attempts;
         ++counters.batches_redone;
       } catch (const postgres::AloneWithSql& found) {
         // Nobody was in the way: it happens once for each such command, however many there are.
         alone.insert(found.command);
-        segments = segments_of(batch, alone);
+        known.open.clear();
+        segments = segments_of(batch, alone, presumes);
       } catch (const postgres::NewWorkspaces& unnamed) {
         roll_back();
+        known.open.clear();
         decider.make_workspaces(unnamed.names, unnamed.names);
       }
       roll_back();
@@ -399,10 +445,15 @@ base::Result<std::vector<Answer>> PostgresStore::execute(std::span<const Command
     return impl_->execute(batch);
   } catch (const Failed& failed) {
     base::Fault fault = failed.fault();
+    impl_->known.open.clear();
     impl_->roll_back();
     if (impl_->connection.is_lost()) impl_->broken = fault.message;
     return fault;
   }
+}
+
+std::optional<std::chrono::nanoseconds> PostgresStore::flush_time() const {
+  return impl_->connection.commit_time();
 }
 
 std::chrono::nanoseconds PostgresStore::clock_lead() const {

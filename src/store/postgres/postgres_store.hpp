@@ -45,6 +45,8 @@ class PostgresStore final : public Store {
   /// was under way is over. `Errc::refused`, too, where the node has lost its lease.
   base::Result<std::vector<Answer>> execute(std::span<const Command> batch) override;
 
+  std::optional<std::chrono::nanoseconds> flush_time() const override;
+
   std::chrono::nanoseconds clock_lead() const override;
 
   std::uint64_t leases_lost() const override;

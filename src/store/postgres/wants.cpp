@@ -1,5 +1,6 @@
 #include "store/postgres/wants.hpp"
 
+#include "store/postgres/presumed.hpp"
 #include "store/postgres/schema.hpp"
 #include "store/reservation_rows.hpp"
 
@@ -19,10 +20,12 @@ constexpr std::size_t runs_known_max = 1U << 16U;
 
 class Foresight {
  public:
-  Foresight(const Known& known, Wants& wants) : known_(known), wants_(wants) {}
+  Foresight(const Known& known, Wants& wants, bool presumes)
+      : known_(known), wants_(wants), presumes_(presumes) {}
 
   void operator()(const StartRun& command) {
     run(command.run);
+    if (presumes_ && is_only_entries(command.changes) && !command.changes.end) return;
     changes(command.changes, command.run.key, known_.workspace(command.run.workspace));
   }
 
@@ -96,7 +99,10 @@ class Foresight {
   void run(const NewRun& run) {
     const auto workspace = known_.workspace(run.workspace);
     if (!workspace) return;
-    wants_.ids[{*workspace, run.id}] |= run.chosen_id ? record_parts : row_part;
+    // Where nothing but its id can be in the way, and that was made: the unique index would say so.
+    const bool is_nobodys = !run.chosen_id && !run.idempotency_key && run.hooks.empty();
+    if (!presumes_ || !is_nobodys)
+      wants_.ids[{*workspace, run.id}] |= run.chosen_id ? record_parts : row_part;
     if (run.idempotency_key) wants_.keys[{*workspace, *run.idempotency_key}] |= record_parts;
     for (const HookClaim& claim : run.hooks)
       wants_.tokens[{*workspace, claim.token}] |= row_part | hooks_part;
@@ -120,6 +126,7 @@ class Foresight {
   }
 
   void advance(const AdvanceRun& command) {
+    if (presumes_ && can_presume(command, known_)) return;
     changes(command.changes, command.run, workspace_of_run(command.run));
   }
 
@@ -138,6 +145,7 @@ class Foresight {
 
   const Known& known_;
   Wants& wants_;
+  bool presumes_;
 };
 
 }  // namespace
@@ -156,6 +164,13 @@ void Wants::add(const Wants& more) {
   workspaces.insert(more.workspaces.begin(), more.workspaces.end());
 }
 
+bool Wants::empty() const {
+  return runs.empty() && ids.empty() && keys.empty() && tokens.empty() && resumes.empty() &&
+         reservations.empty() && hooks_whole.empty() && payloads.empty() && names.empty() &&
+         workspaces.empty() &&
+         std::ranges::all_of(numbers, [](std::int64_t count) { return count == 0; });
+}
+
 std::optional<std::int64_t> Known::workspace(const std::string& name) const {
   const auto found = workspaces.find(name);
   return found == workspaces.end() ? std::nullopt : std::optional{found->second};
@@ -171,11 +186,11 @@ void Known::note_run(RunKey run, std::int64_t workspace) {
   workspace_of.emplace(run, workspace);
 }
 
-void foresee(const Command& command, const Known& known, Wants& wants) {
+void foresee(const Command& command, const Known& known, Wants& wants, bool presumes) {
   const NamedWorkspace workspace = workspace_of(command);
   if (workspace.name != nullptr && !known.workspace(*workspace.name))
     wants.names.insert(*workspace.name);
-  std::visit(Foresight{known, wants}, command);
+  std::visit(Foresight{known, wants, presumes}, command);
 }
 
 NamedWorkspace workspace_of(const Command& command) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct Wants {
   std::set<std::string> workspaces;  ///< that have no number yet and are to get one
 
   void add(const Wants& more);
+  bool empty() const;
 };
 
 /// Whose runs the writer of a batch may go on with.
@@ -67,12 +69,24 @@ struct Ownership {
 
   /// Where a new run goes.
   std::int32_t home(RunKey run) const;
+
+  friend bool operator==(const Ownership&, const Ownership&) = default;
+};
+
+/// A run of the writer's as its last commit left it: pending, running or waiting.
+struct OpenRun {
+  Seq next = 0;  ///< where its next entry goes
+  /// It has nothing but entries, as far as that is its owner's to write: no timer, no hook, no progress, no wait.
+  bool is_alone = false;
 };
 
 /// Immutable, so it may be remembered for ever: the number of a workspace, the workspace of a run. And what is the
 /// writer's.
 struct Known {
   Ownership owned;
+  /// Not immutable: others cancel runs and leave things for them. What is decided by it is borne out by the commit
+  /// (`presumed.hpp`).
+  std::unordered_map<RunKey, OpenRun> open;
 
   std::map<std::string, std::int64_t, std::less<>> workspaces;
   std::map<std::int64_t, std::string> names;  ///< of workspaces
@@ -83,8 +97,9 @@ struct Known {
   void note_run(RunKey run, std::int64_t workspace);
 };
 
-/// Adds what `command` usually needs. It need not be all: what is missing is asked for when it is met.
-void foresee(const Command& command, const Known& known, Wants& wants);
+/// Adds what `command` usually needs. It need not be all: what is missing is asked for when it is met. Nothing where `presumes`
+/// and what it needs is presumed (`presumed.hpp`).
+void foresee(const Command& command, const Known& known, Wants& wants, bool presumes);
 
 /// The workspace a command names, and whether it is made where it is not there.
 struct NamedWorkspace {

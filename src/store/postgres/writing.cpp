@@ -1,5 +1,7 @@
 #include "store/postgres/writing.hpp"
 
+#include "store/postgres/presumed.hpp"
+
 #include <algorithm>
 
 namespace semel::store::postgres {
@@ -115,6 +117,7 @@ void write_runs(Pipeline& pipeline, const Held& held) {
   add(pipeline, end_runs, ended_without_key);
   add(pipeline, update_runs, with_key);
   add(pipeline, end_runs, ended_with_key);
+  write_presumed_ends(pipeline, held);
   insert_new_runs(pipeline, held, std::move(fresh));
 }
 
@@ -432,6 +435,7 @@ void add_writing(Pipeline& pipeline, const Held& held) {
   write_resumes(pipeline, held);
   write_reservations(pipeline, held);
   write_hints(pipeline, held);
+  bear_out(pipeline, held);
 }
 
 }  // namespace semel::store::postgres
