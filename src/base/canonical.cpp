@@ -22,7 +22,7 @@ class Canonical {
  public:
   Canonical(std::string_view json, std::string& out)
       : json_(json), reader_(json, Mode::boundary, canonical_depth_max), out_(out), writer_(out) {
-    out.reserve(json.size());
+    out.reserve(out.size() + json.size());
   }
 
   bool write() { return value() && reader_.finish(); }
@@ -152,8 +152,8 @@ std::string canonical(std::string_view json) {
 
 namespace semel::base {
 
-std::optional<std::string> try_canonical(std::string_view json) {
-  std::string out;
+std::optional<std::string> try_canonical(std::string_view json, std::string_view begin) {
+  std::string out{begin};
   if (!value::Canonical{json, out}.write()) return std::nullopt;
   return out;
 }

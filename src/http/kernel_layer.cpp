@@ -38,13 +38,8 @@ std::string fingerprint_of(const Policy& policy, const KeyedRequest& keyed) {
 std::string scope_of(const KeyedRequest& keyed) {
   if (keyed.contract.idempotency_scope)
     return idempotency::scope_text(keyed.contract.idempotency_scope(keyed.call));
-  const Scope scope = keyed.contract.idempotency->scope;
-  std::map<std::string, std::string> parts;
-  if (scope == Scope::actor || scope == Scope::actor_tenant)
-    parts.emplace("actor", keyed.call.actor);
-  if (scope == Scope::tenant || scope == Scope::actor_tenant)
-    parts.emplace("tenant", keyed.call.tenant);
-  return idempotency::scope_text(parts);
+  return idempotency::caller_scope_text(keyed.contract.idempotency->scope, keyed.call.actor,
+                                        keyed.call.tenant);
 }
 
 /// Without a key: done as often as it is asked for.
