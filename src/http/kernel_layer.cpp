@@ -6,7 +6,6 @@
 #include "http/stored_answer.hpp"
 #include "idempotency/fingerprint.hpp"
 #include "idempotency/kernel.hpp"
-#include "idempotency/key_header.hpp"
 #include "idempotency/request_fingerprint.hpp"
 #include "idempotency/scope.hpp"
 
@@ -122,7 +121,7 @@ class KernelLayer final : public IdempotencyLayer {
   void handle(const KeyedRequest& keyed, std::function<void(Done)> run, Done done) override {
     const Idempotent& wanted = *keyed.contract.idempotency;
     if (only_reads(keyed.request.method)) return run_unkeyed(run, std::move(done));
-    auto key = idempotency::parse_key_lines(lines_of(keyed.request, wanted.header));
+    auto key = key_of(keyed.request, wanted.header);
     if (!key) return done(problem("IDEMPOTENCY_KEY_INVALID", key.error().message));
     if (!*key) {
       if (!wanted.required && !policy_->required) return run_unkeyed(run, std::move(done));

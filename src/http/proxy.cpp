@@ -7,7 +7,6 @@
 #include "http/problem.hpp"
 #include "http/proxy_exchange.hpp"
 #include "http/proxy_headers.hpp"
-#include "idempotency/key_header.hpp"
 #include "idempotency/request_fingerprint.hpp"
 #include "idempotency/scope.hpp"
 
@@ -72,7 +71,7 @@ Decision decide(const ProxyRules& rules, const Request& request) {
     return refusal;
   }
   if (!policy.applies_to(request.method)) return NoKey{};
-  auto key = idempotency::parse_key_lines(lines_of(request, policy.header));
+  auto key = key_of(request, policy.header);
   if (!key) return problem("IDEMPOTENCY_KEY_INVALID", key.error().message);
   if (!*key) {
     if (!policy.required) return NoKey{};
