@@ -18,11 +18,14 @@ namespace {
 /// Room for the deepest value we write with a tag at each of its levels.
 constexpr std::size_t canonical_depth_max = 2 * journal_depth_max;
 
+/// Most objects have no more.
+constexpr std::size_t members_reserve = 8;
+
 class Canonical {
  public:
   Canonical(std::string_view json, std::string& out)
       : json_(json), reader_(json, Mode::boundary, canonical_depth_max), out_(out), writer_(out) {
-    out.reserve(json.size());
+    out.reserve(out.size() + json.size());
   }
 
   bool write() { return value() && reader_.finish(); }
@@ -100,6 +103,7 @@ bool Canonical::array() {
 bool Canonical::object() {
   if (!reader_.enter_object()) return false;
   out_ += '{';
+  if (members_.empty()) members_.reserve(members_reserve);
   const std::size_t first = members_.size();
   std::string_view name;
   for (std::size_t index = 0; reader_.next_member(index, name); ++index) {
@@ -152,8 +156,8 @@ std::string canonical(std::string_view json) {
 
 namespace semel::base {
 
-std::optional<std::string> try_canonical(std::string_view json) {
-  std::string out;
+std::optional<std::string> try_canonical(std::string_view json, std::string_view begin) {
+  std::string out{begin};
   if (!value::Canonical{json, out}.write()) return std::nullopt;
   return out;
 }

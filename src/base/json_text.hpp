@@ -30,7 +30,7 @@ std::optional<Decimal> exact_decimal(std::string_view number);
 /// The one JSON text of a decimal: 120, 1.5, 1e+30, 15e-9.
 void append_decimal(std::string& out, const Decimal& decimal);
 
-/// `value::canonical` without exceptions: nothing where it would throw.
-std::optional<std::string> try_canonical(std::string_view json);
+/// `value::canonical` without exceptions, behind `begin`: nothing where it would throw.
+std::optional<std::string> try_canonical(std::string_view json, std::string_view begin = {});
 
 }  // namespace semel::base

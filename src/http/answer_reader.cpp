@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::string_view line_end = "\r\n";
 
+/// Most answers have no more.
+constexpr std::size_t headers_reserve = 16;
+
 /// "HTTP/1.1 200 OK"; servers are known to leave out the reason, and the space with it.
 bool read_status_line(std::string_view line, AnswerHead& head, bool& is_1_0) {
   constexpr std::string_view version = "HTTP/1.";
@@ -64,6 +67,7 @@ AnswerEnd end_of(const AnswerHead& head, bool is_chunked, bool request_is_head) 
 std::optional<AnswerHead> read_answer_head(std::string_view text, bool request_is_head,
                                            std::size_t headers_max) {
   AnswerHead head;
+  head.headers.reserve(std::min(headers_max, headers_reserve));
   Noted noted;
   bool is_1_0 = false;
   for (bool is_first = true;; is_first = false) {

@@ -6,7 +6,6 @@
 #include "http/stored_answer.hpp"
 #include "idempotency/fingerprint.hpp"
 #include "idempotency/kernel.hpp"
-#include "idempotency/key_header.hpp"
 #include "idempotency/request_fingerprint.hpp"
 #include "idempotency/scope.hpp"
 
@@ -38,13 +37,8 @@ std::string fingerprint_of(const Policy& policy, const KeyedRequest& keyed) {
 std::string scope_of(const KeyedRequest& keyed) {
   if (keyed.contract.idempotency_scope)
     return idempotency::scope_text(keyed.contract.idempotency_scope(keyed.call));
-  const Scope scope = keyed.contract.idempotency->scope;
-  std::map<std::string, std::string> parts;
-  if (scope == Scope::actor || scope == Scope::actor_tenant)
-    parts.emplace("actor", keyed.call.actor);
-  if (scope == Scope::tenant || scope == Scope::actor_tenant)
-    parts.emplace("tenant", keyed.call.tenant);
-  return idempotency::scope_text(parts);
+  return idempotency::caller_scope_text(keyed.contract.idempotency->scope, keyed.call.actor,
+                                        keyed.call.tenant);
 }
 
 /// Without a key: done as often as it is asked for.
@@ -127,7 +121,7 @@ class KernelLayer final : public IdempotencyLayer {
   void handle(const KeyedRequest& keyed, std::function<void(Done)> run, Done done) override {
     const Idempotent& wanted = *keyed.contract.idempotency;
     if (only_reads(keyed.request.method)) return run_unkeyed(run, std::move(done));
-    auto key = idempotency::parse_key_lines(lines_of(keyed.request, wanted.header));
+    auto key = key_of(keyed.request, wanted.header);
     if (!key) return done(problem("IDEMPOTENCY_KEY_INVALID", key.error().message));
     if (!*key) {
       if (!wanted.required && !policy_->required) return run_unkeyed(run, std::move(done));

@@ -2,11 +2,13 @@
 
 #include "http/problem.hpp"
 #include "http/stored_answer.hpp"
+#include "idempotency/key_header.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
-#include <optional>
+#include <span>
 
 namespace semel::http {
 
@@ -61,6 +63,15 @@ std::vector<std::string_view> lines_of(const Request& request, std::string_view 
     if (same_name(header.name, name)) lines.push_back(header.value);
   }
   return lines;
+}
+
+base::Result<std::optional<std::string>> key_of(const Request& request, std::string_view header) {
+  std::array<std::string_view, 2> lines;  // two are too many already
+  std::size_t count = 0;
+  for (const HeaderView& each : request.headers) {
+    if (count < lines.size() && same_name(each.name, header)) lines[count++] = each.value;
+  }
+  return idempotency::parse_key_lines(std::span{lines}.first(count));
 }
 
 bool only_reads(std::string_view method) {

@@ -7,6 +7,8 @@
 
 #include <semel/detail/http_message.hpp>
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +16,9 @@ namespace semel::http {
 
 /// The values of all headers of that name, in the order sent.
 std::vector<std::string_view> lines_of(const Request& request, std::string_view name);
+
+/// The key in the header of that name, or what is wrong with it; nothing where there is none.
+base::Result<std::optional<std::string>> key_of(const Request& request, std::string_view header);
 
 /// Reading changes nothing, so there is nothing to do once.
 bool only_reads(std::string_view method);

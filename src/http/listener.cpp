@@ -3,6 +3,7 @@
 #include "http/listener.hpp"
 
 #include "http/connection.hpp"
+#include "http/event_loops.hpp"
 
 #include <semel/error.hpp>
 
@@ -10,7 +11,6 @@
 #include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -19,8 +19,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <future>
 #include <mutex>
-#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -65,20 +65,21 @@ std::string http_date(TimePoint now) {
                      time.hours().count(), time.minutes().count(), time.seconds().count());
 }
 
-/// One thread and all that belongs to it. Lives until its last connection does, which may be longer than the listener:
-/// a handler may still hold a request.
+/// What belongs to one thread. Lives until its last connection does, which may be longer than the listener: a handler may
+/// still hold a request.
 class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Loop> {
  public:
-  Loop(const ListenerOptions& options, Handler& handler, const base::Clock& clock,
-       std::shared_ptr<ssl::context> tls)
-      : options_(options),
+  Loop(std::shared_ptr<asio::io_context> io, const ListenerOptions& options, Handler& handler,
+       const base::Clock& clock, std::shared_ptr<ssl::context> tls)
+      : io_(std::move(io)),
+        options_(options),
         handler_(handler),
         clock_(clock),
         tls_(std::move(tls)),
         tick_(tick_of(options)),
-        acceptor_(io_.get_executor()),
-        ticker_(io_.get_executor()),
-        work_(io_.get_executor()) {}
+        acceptor_(io_->get_executor()),
+        ticker_(io_->get_executor()),
+        ended_(end_.get_future()) {}
 
   /// Takes `endpoint`; port 0 becomes the one that was free.
   void listen(Tcp::endpoint& endpoint, bool is_shared) {
@@ -92,20 +93,24 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
 
   void start() {
     now_ = base::monotonic_now();
-    thread_ = std::jthread([this] { run(); });  // the listener joins it before it lets go
+    hand_over([this] {
+      look_at_clock();
+      accept();
+    });
   }
 
   void request_stop() {
     hand_over([this] { begin_stop(); });
   }
 
-  void join() { thread_ = {}; }
+  /// Until nothing is handed over any more.
+  void join() { ended_.wait(); }
 
   std::chrono::nanoseconds coarse_now() const override { return now_; }
 
   std::string_view date() override { return date_; }
 
-  bool is_here() const override { return std::this_thread::get_id() == thread_id_; }
+  bool is_here() const override { return io_->get_executor().running_in_this_thread(); }
 
   bool is_stopping() const override { return is_stopping_; }
 
@@ -113,7 +118,8 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
     const std::lock_guard lock(mutex_);
     if (is_over_) return false;
     handed_over_.push_back(std::move(work));
-    if (handed_over_.size() == 1) asio::post(io_, [this] { take_over(); });
+    if (handed_over_.size() == 1)
+      asio::post(*io_, [self = shared_from_this()] { self->take_over(); });
     return true;
   }
 
@@ -136,18 +142,6 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
   }
 
  private:
-  void run() {
-    thread_id_ = std::this_thread::get_id();
-    look_at_clock();
-    accept();
-    io_.run();
-    std::vector<std::function<void()>>
-        dropped;  // outlives the lock: what goes may answer as it goes
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    dropped.swap(handed_over_);
-  }
-
   void take_over() {
     std::vector<std::function<void()>> work;
     {
@@ -158,6 +152,13 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
       each();
       each = nullptr;
     }
+  }
+
+  /// What was handed over is done: somebody was told so.
+  bool is_last_work_done() {
+    const std::lock_guard lock(mutex_);
+    is_over_ = handed_over_.empty();
+    return is_over_;
   }
 
   void accept();
@@ -177,7 +178,7 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
     if (is_ticking_) return;
     is_ticking_ = true;
     ticker_.expires_after(tick_);
-    ticker_.async_wait([this](error_code) {
+    ticker_.async_wait([this, self = shared_from_this()](error_code) {
       is_ticking_ = false;
       look_at_clock();
       std::vector<std::shared_ptr<Connection>> due;
@@ -216,25 +217,24 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
     return connections;
   }
 
-  /// Without this guard the loop ends by itself once nothing is under way.
   void end_if_done() {
-    if (is_stopping_ && connections_.empty()) {
-      work_.reset();
-      ticker_.cancel();
-    }
+    if (!is_stopping_ || !connections_.empty() || std::exchange(is_ending_, true)) return;
+    ticker_.cancel();
+    // Later: the last connection is in the middle of what it does.
+    asio::post(*io_, [self = shared_from_this()] {
+      while (!self->is_last_work_done()) self->take_over();
+      self->end_.set_value();
+    });
   }
 
+  const std::shared_ptr<asio::io_context> io_;
   const ListenerOptions options_;
   Handler& handler_;
   const base::Clock& clock_;
   const std::shared_ptr<ssl::context> tls_;
   const std::chrono::nanoseconds tick_;
-  asio::io_context io_{1};
   Acceptor acceptor_;
   Timer ticker_;
-  asio::executor_work_guard<Executor> work_;
-  std::jthread thread_;
-  std::thread::id thread_id_;
 
   std::unordered_set<Connection*> connections_;
   std::atomic<std::size_t> open_{0};  ///< as many, for others to read
@@ -244,12 +244,15 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
   std::string date_;
   bool is_ticking_ = false;
   bool is_stopping_ = false;
+  bool is_ending_ = false;
   bool is_full_ =
       false;  ///< the process has no descriptors left; nobody is accepted until the next tick
 
   std::mutex mutex_;
   std::vector<std::function<void()>> handed_over_;
   bool is_over_ = false;
+  std::promise<void> end_;
+  const std::shared_future<void> ended_;
 };
 
 using Buffers = std::array<asio::const_buffer, 3>;
@@ -381,7 +384,7 @@ class TlsConnection final : public SocketConnection {
 };
 
 void Loop::accept() {
-  acceptor_.async_accept([this](error_code error, Socket socket) {
+  acceptor_.async_accept([this, self = shared_from_this()](error_code error, Socket socket) {
     if (is_stopping_) return;
     if (!error) open(std::move(socket));
     if (error == asio::error::no_descriptors || error == asio::error::no_memory) {
@@ -435,17 +438,21 @@ Tcp::endpoint endpoint_of(const ListenerOptions& options) {
 
 class SocketListener final : public Listener {
  public:
-  SocketListener(const ListenerOptions& options, Handler& handler, const base::Clock& clock) {
+  SocketListener(const ListenerOptions& options, Handler& handler, const base::Clock& clock,
+                 std::unique_ptr<EventLoops> own, EventLoops& loops)
+      : own_(std::move(own)) {
     const auto tls = tls_context(options);
     Tcp::endpoint endpoint = endpoint_of(options);
-    const unsigned threads = std::max(options.threads, 1U);
+    const bool is_shared = loops.all().size() > 1;
     try {
       // Sockets that share a port would also share it with another process that does so: ask for it alone first.
-      if (threads > 1)
-        std::make_shared<Loop>(options, handler, clock, tls)->listen(endpoint, false);
-      for (unsigned i = 0; i < threads; ++i) {
-        loops_.push_back(std::make_shared<Loop>(options, handler, clock, tls));
-        loops_.back()->listen(endpoint, threads > 1);
+      if (is_shared) {
+        std::make_shared<Loop>(loops.all().front(), options, handler, clock, tls)
+            ->listen(endpoint, false);
+      }
+      for (const auto& io : loops.all()) {
+        loops_.push_back(std::make_shared<Loop>(io, options, handler, clock, tls));
+        loops_.back()->listen(endpoint, is_shared);
       }
     } catch (const boost::system::system_error& error) {
       throw Error("LISTEN_FAILED", fmt::format("cannot listen on {}:{}: {}", options.host,
@@ -470,9 +477,11 @@ class SocketListener final : public Listener {
     const std::lock_guard lock(stopping_);
     for (const auto& loop : loops_) loop->request_stop();
     for (const auto& loop : loops_) loop->join();
+    if (own_) own_->stop();
   }
 
  private:
+  const std::unique_ptr<EventLoops> own_;
   std::vector<std::shared_ptr<Loop>> loops_;
   std::uint16_t port_ = 0;
   std::mutex stopping_;
@@ -482,7 +491,14 @@ class SocketListener final : public Listener {
 
 std::unique_ptr<Listener> Listener::open(const ListenerOptions& options, Handler& handler,
                                          const base::Clock& clock) {
-  return std::make_unique<SocketListener>(options, handler, clock);
+  auto own = std::make_unique<EventLoops>(options.threads);
+  EventLoops& loops = *own;
+  return std::make_unique<SocketListener>(options, handler, clock, std::move(own), loops);
+}
+
+std::unique_ptr<Listener> Listener::open(const ListenerOptions& options, Handler& handler,
+                                         const base::Clock& clock, EventLoops& loops) {
+  return std::make_unique<SocketListener>(options, handler, clock, nullptr, loops);
 }
 
 }  // namespace semel::http

@@ -167,12 +167,18 @@ class Handler {
   virtual void on_refused(int status) { static_cast<void>(status); }
 };
 
+class EventLoops;
+
 /// Listens as soon as it is made. Threads call `handler`, which must outlive it.
 class Listener {
  public:
   /// Throws Error, LISTEN_FAILED, where the address is not to be had.
   static std::unique_ptr<Listener> open(const ListenerOptions& options, Handler& handler,
                                         const base::Clock& clock);
+
+  /// The same on threads that others use too; `options.threads` does not matter. `loops` outlives it.
+  static std::unique_ptr<Listener> open(const ListenerOptions& options, Handler& handler,
+                                        const base::Clock& clock, EventLoops& loops);
 
   virtual ~Listener() = default;
 

@@ -1,12 +1,12 @@
 #include "http/proxy.hpp"
 
 #include "base/sha256.hpp"
+#include "http/event_loops.hpp"
 #include "http/json_body.hpp"
 #include "http/keyed_answers.hpp"
 #include "http/problem.hpp"
 #include "http/proxy_exchange.hpp"
 #include "http/proxy_headers.hpp"
-#include "idempotency/key_header.hpp"
 #include "idempotency/request_fingerprint.hpp"
 #include "idempotency/scope.hpp"
 
@@ -71,7 +71,7 @@ Decision decide(const ProxyRules& rules, const Request& request) {
     return refusal;
   }
   if (!policy.applies_to(request.method)) return NoKey{};
-  auto key = idempotency::parse_key_lines(lines_of(request, policy.header));
+  auto key = key_of(request, policy.header);
   if (!key) return problem("IDEMPOTENCY_KEY_INVALID", key.error().message);
   if (!*key) {
     if (!policy.required) return NoKey{};
@@ -116,15 +116,16 @@ class SocketProxy final : public Proxy, private Handler {
   SocketProxy(const ProxyOptions& options, IdempotencyStore& store, const base::Clock& clock)
       : config_(std::make_shared<const ProxyConfig>(options.config)),
         store_(store),
-        log_(options.log),
-        upstream_(Upstream::open(plain_origin(options.upstream), {.threads = options.threads})) {
+        log_(options.log ? std::make_shared<const AccessLogger>(options.log) : nullptr),
+        loops_(options.threads),
+        upstream_(Upstream::open(plain_origin(options.upstream), loops_)) {
     add_auth_check(config_->rules);
     for (const ProxyRoute& route : config_->routes) add_auth_check(route.rules);
-    ListenerOptions listen{.host = options.host, .port = options.port, .threads = options.threads};
+    ListenerOptions listen{.host = options.host, .port = options.port};
     listen.limits.header_timeout = config_->header_timeout;
     listen.limits.idle_timeout = config_->idle_timeout;
     listen.stop_grace = options.stop_grace;
-    listener_ = Listener::open(listen, *this, clock);
+    listener_ = Listener::open(listen, *this, clock, loops_);
   }
 
   SocketProxy(const SocketProxy&) = delete;
@@ -141,11 +142,12 @@ class SocketProxy final : public Proxy, private Handler {
     listener_->stop();
     upstream_->stop();
     for (const auto& each : auth_checks_) each.second->stop();
+    loops_.stop();
   }
 
   void add_auth_check(const ProxyRules& rules) {
     if (rules.auth_check.empty() || auth_checks_.contains(rules.auth_check)) return;
-    auth_checks_.emplace(rules.auth_check, Upstream::open(plain_origin(rules.auth_check), {}));
+    auth_checks_.emplace(rules.auth_check, Upstream::open(plain_origin(rules.auth_check), loops_));
   }
 
   Admission admit(const Request& request, const ListenerLimits& limits) override {
@@ -163,7 +165,7 @@ class SocketProxy final : public Proxy, private Handler {
 
   void handle(const Request& request, Responder responder) override {
     const ProxyRules& rules = config_->rules_for(request.path);
-    ProxyAnswer answer(std::move(responder), line_of(request), log_);
+    ProxyAnswer answer(std::move(responder), request, log_);
     Decision decision = decide(rules, request);
     if (auto* refusal = std::get_if<Response>(&decision)) {
       answer.answer("refused", std::move(*refusal));
@@ -233,21 +235,18 @@ class SocketProxy final : public Proxy, private Handler {
     return ask;
   }
 
-  static AccessLine line_of(const Request& request) {
-    return {.method = std::string(request.method), .path = std::string(request.path)};
-  }
-
   void log_refusal(const Request& request, int status) const {
     if (!log_) return;
-    AccessLine line = line_of(request);
-    line.status = status;
-    line.outcome = "refused";
-    log_(line);
+    (*log_)({.method = std::string(request.method),
+             .path = std::string(request.path),
+             .status = status,
+             .outcome = "refused"});
   }
 
   const std::shared_ptr<const ProxyConfig> config_;
   IdempotencyStore& store_;
-  const std::function<void(const AccessLine&)> log_;
+  const std::shared_ptr<const AccessLogger> log_;
+  EventLoops loops_;  ///< of clients and of the upstreams: what has no key stays on one thread
   const std::shared_ptr<Upstream> upstream_;
   std::map<std::string, std::shared_ptr<Upstream>> auth_checks_;
   std::unique_ptr<Listener> listener_;

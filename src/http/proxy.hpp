@@ -27,6 +27,8 @@ struct AccessLine {
   std::chrono::nanoseconds took{};
 };
 
+using AccessLogger = std::function<void(const AccessLine&)>;
+
 struct ProxyOptions {
   std::string upstream;  ///< http://host[:port][/base]
   ProxyConfig config{};
@@ -34,7 +36,7 @@ struct ProxyOptions {
   std::uint16_t port = 0;  ///< 0: one that is free
   unsigned threads = 1;
   std::chrono::nanoseconds stop_grace = std::chrono::seconds{30};
-  std::function<void(const AccessLine&)> log{};  ///< called on any thread, when the answer begins
+  AccessLogger log{};  ///< called on any thread, when the answer begins
 };
 
 /// Listens as soon as it is made.

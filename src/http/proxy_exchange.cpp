@@ -7,6 +7,7 @@
 #include "http/stored_answer.hpp"
 #include "idempotency/request_fingerprint.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace semel::http {
@@ -58,9 +59,17 @@ class PassThrough final : public UpstreamListener {
 
   void next_body_part(std::function<void(BodyPart)> then) override { body_.read(std::move(then)); }
 
+  void heard_whole(AnswerHead head, std::string body) override {
+    if (!can_be_passed_on(head)) return failed(UpstreamFault::broken);
+    Response response = passed_on(std::move(head));
+    response.body = std::move(body);
+    answer_.answer("passed", std::move(response));
+  }
+
   void heard_head(AnswerHead head, GoOn go_on) override {
     if (!can_be_passed_on(head)) return failed(UpstreamFault::broken);
-    parts_.emplace(answer_.stream("passed", passed_on(head), head.length));
+    const auto length = head.length;
+    parts_.emplace(answer_.stream("passed", passed_on(std::move(head)), length));
     go_on();
   }
 
@@ -92,9 +101,17 @@ class AuthCheck final : public UpstreamListener {
     then({BodyPart::State::last});
   }
 
+  void heard_whole(AnswerHead head, std::string body) override {
+    if (!can_be_passed_on(head) || body.size() > auth_answer_bytes_max)
+      return failed(UpstreamFault::broken);
+    answer_ = passed_on(std::move(head));
+    answer_.body = std::move(body);
+    heard_end();
+  }
+
   void heard_head(AnswerHead head, GoOn go_on) override {
     if (!can_be_passed_on(head)) return failed(UpstreamFault::broken);
-    answer_ = passed_on(head);
+    answer_ = passed_on(std::move(head));
     go_on();
   }
 
@@ -144,16 +161,21 @@ class KeyedExchange final : public UpstreamListener,
     then({BodyPart::State::last});
   }
 
+  void heard_whole(AnswerHead head, std::string body) override {
+    if (!can_be_passed_on(head)) return failed(UpstreamFault::broken);
+    take_head(std::move(head));
+    response_.body = std::move(body);
+    if (has_events_ || response_.body.size() > policy().answer_bytes_max) {
+      begin_stream([self = shared_from_this()] { self->parts_->finish(); });
+    } else {
+      heard_end();
+    }
+  }
+
   void heard_head(AnswerHead head, GoOn go_on) override {
     if (!can_be_passed_on(head)) return failed(UpstreamFault::broken);
-    response_ = passed_on(head);
-    length_ = head.length;
-    bool has_events = false;
-    for (const Header& header : head.headers) {
-      has_events = has_events || (same_name(header.name, "content-type") &&
-                                  idempotency::media_type(header.value) == "text/event-stream");
-    }
-    if (has_events) {
+    take_head(std::move(head));
+    if (has_events_) {
       begin_stream(std::move(go_on));
     } else {
       go_on();
@@ -190,6 +212,15 @@ class KeyedExchange final : public UpstreamListener,
 
  private:
   const idempotency::Policy& policy() const { return keyed_.rules.policy; }
+
+  void take_head(AnswerHead head) {
+    length_ = head.length;
+    has_events_ = std::ranges::any_of(head.headers, [](const Header& header) {
+      return same_name(header.name, "content-type") &&
+             idempotency::media_type(header.value) == "text/event-stream";
+    });
+    response_ = passed_on(std::move(head));
+  }
 
   void reserve() {
     keyed_.kernel.reserve(
@@ -251,14 +282,18 @@ class KeyedExchange final : public UpstreamListener,
   std::shared_ptr<void> kept_;
   Response response_;
   std::optional<std::uint64_t> length_;
+  bool has_events_ = false;
   std::optional<Parts> parts_;
 };
 
 }  // namespace
 
-ProxyAnswer::ProxyAnswer(Responder responder, AccessLine line,
-                         std::function<void(const AccessLine&)> log)
-    : responder_(std::move(responder)), line_(std::move(line)), log_(std::move(log)) {
+ProxyAnswer::ProxyAnswer(Responder responder, const Request& request,
+                         std::shared_ptr<const AccessLogger> log)
+    : responder_(std::move(responder)), log_(std::move(log)) {
+  if (!log_) return;
+  line_.method = request.method;
+  line_.path = request.path;
   line_.took = base::monotonic_now();
 }
 
@@ -281,7 +316,7 @@ void ProxyAnswer::log(std::string_view outcome, int status) {
   line_.status = status;
   line_.outcome = outcome;
   line_.took = base::monotonic_now() - line_.took;
-  log_(line_);
+  (*log_)(line_);
 }
 
 void pass_through(Upstream& upstream, UpstreamRequest request, ProxyAnswer answer) {

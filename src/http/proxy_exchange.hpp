@@ -7,7 +7,6 @@
 #include "http/upstream.hpp"
 #include "idempotency/kernel.hpp"
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +17,8 @@ namespace semel::http {
 /// The answer's way back to the client, and the line in the log.
 class ProxyAnswer {
  public:
-  ProxyAnswer(Responder responder, AccessLine line, std::function<void(const AccessLine&)> log);
+  /// `log`: null where nobody keeps one.
+  ProxyAnswer(Responder responder, const Request& request, std::shared_ptr<const AccessLogger> log);
 
   bool is_open() const { return responder_.has_value(); }
 
@@ -32,7 +32,7 @@ class ProxyAnswer {
 
   std::optional<Responder> responder_;
   AccessLine line_;  ///< `took` is when it began, until it is logged
-  std::function<void(const AccessLine&)> log_;
+  std::shared_ptr<const AccessLogger> log_;
 };
 
 /// Sends a request without a key and passes on what comes, in both directions no faster than the slower side.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace semel::http {
@@ -12,6 +13,9 @@ namespace semel::http {
 namespace {
 
 constexpr std::string_view line_end = "\r\n";
+
+/// Room for most heads, so that they need not grow to it.
+constexpr std::size_t head_reserve = 1024;
 
 constexpr auto hop_by_hop = std::to_array<std::string_view>(
     {"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
@@ -71,7 +75,9 @@ void append_target(std::string& out, const Request& request, const Origin& origi
 std::string forwarded_head(const Request& request, const Origin& origin,
                            const ForwardedBody& body) {
   const auto named = named_by_connection(request.headers);
-  std::string out{request.method};
+  std::string out;
+  out.reserve(head_reserve);
+  out += request.method;
   out += ' ';
   append_target(out, request, origin);
   out += " HTTP/1.1\r\n";
@@ -101,14 +107,15 @@ std::string auth_check_head(const Request& request, const Origin& origin,
   return out.append(line_end);
 }
 
-Response passed_on(const AnswerHead& head) {
-  const auto named = named_by_connection(head.headers);
+Response passed_on(AnswerHead head) {
+  const auto named = named_by_connection(head.headers);  // of headers that stay where they are
   Response answer{.status = head.status, .headers = {}, .body = {}};
-  for (const Header& header : head.headers) {
+  answer.headers.reserve(head.headers.size());
+  for (Header& header : head.headers) {
     if (is_one_of(header.name, hop_by_hop) || is_one_of(header.name, named) ||
         same_name(header.name, "content-length") || same_name(header.name, "idempotency-replayed"))
       continue;
-    answer.headers.push_back(header);
+    answer.headers.push_back(std::move(header));
   }
   return answer;
 }

@@ -28,6 +28,6 @@ std::string auth_check_head(const Request& request, const Origin& origin,
                             const std::string& scope_header);
 
 /// An answer of the upstream without what belongs to its connection, and without a claim to be a replay.
-Response passed_on(const AnswerHead& head);
+Response passed_on(AnswerHead head);
 
 }  // namespace semel::http

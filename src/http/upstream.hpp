@@ -40,7 +40,8 @@ enum class UpstreamFault : std::uint8_t {
 
 /// Hears what becomes of a request: a head, parts, the end; or a fault at any point. Called on the upstream's thread, one call
 /// at a time; must neither block nor throw. After `heard_head` and `heard_part` nothing more is read until `go_on` is called,
-/// from any thread; where it is dropped instead, the request is given up.
+/// from any thread and also before they return; where it is dropped instead, the request is given up. An answer that came
+/// all at once, body included, is told by `heard_whole` alone.
 class UpstreamListener {
  public:
   virtual ~UpstreamListener() = default;
@@ -48,6 +49,7 @@ class UpstreamListener {
   using GoOn = std::function<void()>;
 
   virtual void next_body_part(std::function<void(BodyPart)> then) = 0;
+  virtual void heard_whole(AnswerHead head, std::string body) = 0;
   virtual void heard_head(AnswerHead head, GoOn go_on) = 0;
   virtual void heard_part(std::string bytes, GoOn go_on) = 0;
   virtual void heard_end() = 0;
@@ -55,23 +57,28 @@ class UpstreamListener {
 };
 
 struct UpstreamOptions {
-  unsigned threads = 1;
-  std::size_t idle_connections_max = 32;  ///< of each thread
+  /// Of each thread. As many as there may well be requests at a time: opening one anew costs more than all the rest of a
+  /// request.
+  std::size_t idle_connections_max = 1024;
+  std::chrono::nanoseconds idle_timeout = std::chrono::seconds{30};  ///< of a kept connection
   HeadLimits head{.bytes_max = std::size_t{64} << 10U, .headers_max = 200};
 };
 
+class EventLoops;
+
 class Upstream {
  public:
-  /// Speaks plain HTTP/1.1 to `origin`.
-  static std::shared_ptr<Upstream> open(Origin origin, const UpstreamOptions& options);
+  /// Speaks plain HTTP/1.1 to `origin`, on the threads of `loops`, which outlive its last request.
+  static std::shared_ptr<Upstream> open(Origin origin, EventLoops& loops,
+                                        const UpstreamOptions& options = {});
 
   /// Stops.
   virtual ~Upstream() = default;
 
   virtual const Origin& origin() const = 0;
 
-  /// Sends the request once, except for those that may be repeated. `listener` lives until its last call. Once this has
-  /// stopped nothing is sent, and the listener hears so on the caller's thread.
+  /// Sends the request once, except for those that may be repeated: on the caller's thread if that is one of the loops'.
+  /// `listener` lives until its last call. It may hear of a failure before this returns, and does so once this has stopped.
   virtual void send(UpstreamRequest request, const std::shared_ptr<UpstreamListener>& listener) = 0;
 
   /// Gives up what is under way; nobody hears of it. Idempotent.

@@ -2,6 +2,7 @@
 
 #include "base/json_text.hpp"
 
+#include <array>
 #include <cstdint>
 
 namespace semel::idempotency {
@@ -10,17 +11,28 @@ namespace {
 
 constexpr std::string_view version_tag = "semel-fp-1";
 
+/// Room for a small request: growing to it step by step takes longer than its digest.
+constexpr std::size_t parts_reserve = 480;
+
 void append_length(std::string& out, std::uint64_t length) {
-  for (int shift = 0; shift < 64; shift += 8) out += static_cast<char>((length >> shift) & 0xFF);
+  std::array<char, 8> bytes{};
+  for (char& byte : bytes) {
+    byte = static_cast<char>(length & 0xFF);
+    length >>= 8;
+  }
+  out.append(bytes.data(), bytes.size());
 }
 
 }  // namespace
 
-Fingerprint::Fingerprint() { add(version_tag); }
+Fingerprint::Fingerprint() {
+  parts_.reserve(parts_reserve);
+  add(version_tag);
+}
 
-Fingerprint& Fingerprint::add(std::string_view part) {
-  append_length(parts_, part.size());
-  parts_ += part;
+Fingerprint& Fingerprint::add(std::string_view begin, std::string_view end) {
+  append_length(parts_, begin.size() + end.size());
+  parts_.append(begin).append(end);
   return *this;
 }
 
@@ -33,7 +45,7 @@ std::string start_fingerprint(std::string_view workflow, std::string_view canoni
 }
 
 std::string canonical_or_raw(std::string_view json) {
-  if (auto canonical = base::try_canonical(json)) return std::move(canonical->insert(0, 1, 'c'));
+  if (auto canonical = base::try_canonical(json, "c")) return *std::move(canonical);
   return 'r' + std::string{json};
 }
 

@@ -15,7 +15,10 @@ class Fingerprint {
  public:
   Fingerprint();
 
-  Fingerprint& add(std::string_view part);
+  Fingerprint& add(std::string_view part) { return add(part, {}); }
+
+  /// Both as one part.
+  Fingerprint& add(std::string_view begin, std::string_view end);
 
   /// Adds JSON text so that texts that mean the same count as the same.
   Fingerprint& add_json(std::string_view json);

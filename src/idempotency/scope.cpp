@@ -11,26 +11,35 @@ void append(std::string& out, std::string_view text, char end) {
   out += end;
 }
 
+void append(std::string& out, std::string_view name, std::string_view value) {
+  append(out, name, '=');
+  append(out, value, ';');
+}
+
+bool needs_actor(Scope scope) { return scope == Scope::actor || scope == Scope::actor_tenant; }
+
+bool needs_tenant(Scope scope) { return scope == Scope::tenant || scope == Scope::actor_tenant; }
+
 }  // namespace
 
 std::string scope_text(const std::map<std::string, std::string>& scope) {
   std::string text;
-  for (const auto& [name, value] : scope) {
-    append(text, name, '=');
-    append(text, value, ';');
-  }
+  for (const auto& [name, value] : scope) append(text, name, value);
+  return text;
+}
+
+std::string caller_scope_text(Scope scope, std::string_view actor, std::string_view tenant) {
+  std::string text;
+  if (needs_actor(scope)) append(text, "actor", actor);
+  if (needs_tenant(scope)) append(text, "tenant", tenant);
   return text;
 }
 
 std::optional<std::string> scope_text(Scope scope, std::string_view actor,
                                       std::string_view tenant) {
-  const bool needs_actor = scope == Scope::actor || scope == Scope::actor_tenant;
-  const bool needs_tenant = scope == Scope::tenant || scope == Scope::actor_tenant;
-  if ((needs_actor && actor.empty()) || (needs_tenant && tenant.empty())) return std::nullopt;
-  std::map<std::string, std::string> parts;
-  if (needs_actor) parts.emplace("actor", actor);
-  if (needs_tenant) parts.emplace("tenant", tenant);
-  return scope_text(parts);
+  if ((needs_actor(scope) && actor.empty()) || (needs_tenant(scope) && tenant.empty()))
+    return std::nullopt;
+  return caller_scope_text(scope, actor, tenant);
 }
 
 }  // namespace semel::idempotency

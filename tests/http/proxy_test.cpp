@@ -53,11 +53,18 @@ class Service final : public Handler {
     for (Responder& each : waiting) each.answer({200, {}, "through"});
   }
 
+  void close_gate() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = false;
+  }
+
   /// Blocks until so many requests wait at the gate.
   void wait_for_waiting(std::size_t count) {
     std::unique_lock lock(mutex_);
     REQUIRE(changed_.wait_for(lock, 20s, [&] { return waiting_.size() >= count; }));
   }
+
+  std::size_t connections() const { return listener_->connections(); }
 
   /// The head of the last request as it came, lower case names.
   std::string last_head() {
@@ -638,6 +645,56 @@ TEST_CASE("H: a kept connection that the server has closed is not an error for w
   Front front(server.url());
 
   for (int i = 0; i < 5; ++i) CHECK(front.send(Sent{.method = "GET", .body = ""}).status == 200);
+}
+
+TEST_CASE("H: connections to the server are kept, as many as were needed at a time") {
+  constexpr std::size_t clients_count = 40;
+  Service service;
+  Front front(service.url());
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::size_t i = 0; i < clients_count; ++i)
+    clients.push_back(std::make_unique<RawClient>(front.port()));
+
+  for (int round = 0; round < 2; ++round) {
+    service.close_gate();
+    for (const auto& client : clients) client->send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n");
+    service.wait_for_waiting(clients_count);
+    service.open_gate();
+    for (const auto& client : clients) CHECK(client->receive()->body == "through");
+
+    CHECK(service.connections() == clients_count);
+  }
+}
+
+TEST_CASE("H: an answer is passed on with the framing of the client's connection") {
+  const std::string head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  RawServer server({head + "3\r\nabc\r\n0\r\n\r\n", head + "3\r\nabc\r\nno chunk\r\n"});
+  Front front(server.url());
+
+  const RawAnswer whole = front.send(Sent{.method = "GET", .body = ""});
+  RawClient client(front.port());
+  const Sent last{.method = "GET", .headers = "Connection: close\r\n", .body = ""};
+  const std::string broken = client.send(text_of(last)).rest();
+
+  CHECK(whole.body == "abc");
+  CHECK_FALSE(broken.ends_with("0\r\n\r\n"));
+}
+
+TEST_CASE("H: pipelined requests are answered in order, whatever their answers look like") {
+  Service service;
+  Front front(service.url());
+  RawClient client(front.port());
+  const std::string host = " HTTP/1.1\r\nHost: a\r\n\r\n";
+
+  client.send("GET /large?3" + host + "HEAD /any" + host + "GET /large?200000" + host +
+              "GET /large?0" + host + "GET /large?5" + host);
+
+  CHECK(client.receive()->body == "xxx");
+  CHECK(client.receive(true)->status == 200);
+  CHECK(client.receive()->body.size() == 200000);
+  CHECK(client.receive()->body.empty());
+  CHECK(client.receive()->body == "xxxxx");
+  CHECK(service.connections() == 1);
 }
 
 // ------------------------------------------------------------------------------------------------ streaming
