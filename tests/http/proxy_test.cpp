@@ -651,9 +651,8 @@ TEST_CASE("H: connections to the server are kept, as many as were needed at a ti
   constexpr std::size_t clients_count = 40;
   Service service;
   Front front(service.url());
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (std::size_t i = 0; i < clients_count; ++i)
-    clients.push_back(std::make_unique<RawClient>(front.port()));
+  std::vector<std::unique_ptr<RawClient>> clients(clients_count);
+  for (auto& client : clients) client = std::make_unique<RawClient>(front.port());
 
   for (int round = 0; round < 2; ++round) {
     service.close_gate();
