@@ -259,6 +259,9 @@ class Loop {
 
   bool has_batch() const { return !outgoing_.commands.empty(); }
 
+  /// The next one, as far as it is.
+  const Batch& batch() const { return outgoing_; }
+
   Batch take_batch();
   /// Takes up the answers, all or the next `limit` of them; true once all are. Why there are none: then everything in
   /// memory is in doubt and dropped, callers are told STORE_UNAVAILABLE, and nothing goes on before `open`. Batches are

@@ -15,13 +15,24 @@ constexpr std::chrono::milliseconds reopen_after_max{1000};
 /// The wall clock may be set while the loop rests: it looks again at least this often.
 constexpr std::chrono::seconds rest_max{1};
 constexpr std::chrono::seconds slow_segment{1};
-/// A quick body is back in so long. To be woken up takes about as much again.
-constexpr std::chrono::microseconds body_is_quick{50};
+/// A quick body is back in so long, and so is a caller who has its answer and has more to ask. To be woken up takes about
+/// as much again.
+constexpr std::chrono::microseconds soon{50};
+/// A batch of so few commands is committed by the loop itself, where it has nothing else to do.
+constexpr std::size_t few_commands = 4;
 /// So many answers are taken up before the loop looks whether the committer should have something to do.
 constexpr std::size_t answers_at_once = 64;
 
 /// The driver whose loop this thread runs.
 thread_local const ThreadedDriver* driver_of_this_thread = nullptr;
+
+/// None that runs code of others or goes through many rows.
+bool is_quick(const store::Command& command) {
+  return std::holds_alternative<store::AdvanceRun>(command) ||
+         std::holds_alternative<store::StartRun>(command) ||
+         std::holds_alternative<store::Deliver>(command) ||
+         std::holds_alternative<store::ResumeOrStart>(command);
+}
 
 void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
@@ -212,17 +223,18 @@ bool ThreadedDriver::leave() {
   return true;
 }
 
-/// For the one that was begun just now. Gives way to whoever wants the processor, the body not least.
-void ThreadedDriver::watch_for_body() {
-  if (!std::exchange(has_begun_body_, false) || committing_) return;
-  const auto until = base::monotonic_now() + body_is_quick;
+/// For what comes of the body that was begun just now, or of the answer. Gives way to whoever wants the processor, the
+/// body not least.
+void ThreadedDriver::look_out() {
+  if (committing_ || !std::exchange(expects_input_, false)) return;
+  const auto until = base::monotonic_now() + soon;
   while (!has_inputs_.load(std::memory_order_acquire) && base::monotonic_now() < until)
     std::this_thread::yield();
 }
 
 void ThreadedDriver::rest() {
   if (!tasks_.empty() || !own_inputs_.empty() || !answering_.empty()) return;
-  watch_for_body();
+  look_out();
   std::unique_lock lock(mutex_);
   const auto has_something = [this] {
     return !inputs_.empty() || executed_ || (lost_ && !loop_.is_store_lost()) ||
@@ -310,15 +322,28 @@ void ThreadedDriver::hand_over_if_due() {
   hand_over_batch();
 }
 
+/// To hand a commit over and to be woken up behind it costs a third of the commit. Where nothing can happen before it is
+/// made, the loop makes it itself: no body is at work, nobody has asked for anything else.
+bool ThreadedDriver::is_idle_but_for_batch() const {
+  const auto& commands = loop_.batch().commands;
+  return commands.size() <= few_commands && std::ranges::all_of(commands, is_quick) &&
+         loop_.bodies_in_flight() == 0 && tasks_.empty() && own_inputs_.empty() &&
+         answering_.empty() && !has_inputs_.load(std::memory_order_acquire);
+}
+
 void ThreadedDriver::hand_over_batch() {
   if (committing_ || !loop_.has_batch()) return;
   committing_ = true;
-  const auto since = batch_since_.value_or(base::monotonic_now());
-  batch_since_.reset();
+  const bool is_idle = is_idle_but_for_batch();
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     to_commit_.emplace(loop_.take_batch());
-    to_commit_since_ = since;
+    to_commit_since_ = batch_since_.value_or(base::monotonic_now());
+    batch_since_.reset();
+    if (is_idle && !is_executing_) {
+      execute_round(lock);
+      expects_input_ = true;
+    }
   }
   wake_committer_.notify_one();
 }
@@ -367,40 +392,46 @@ void ThreadedDriver::run_committer() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_committer_.wait(lock, [this] {
+      if (is_executing_) return false;
       return to_commit_ || (!asides_.empty() && !is_reopening_) || stop_committer_;
     });
     if (!to_commit_ && asides_.empty()) return;
-    std::optional<Batch> batch = std::exchange(to_commit_, std::nullopt);
-    std::vector<Aside> asides = std::exchange(asides_, {});
-    const std::optional<base::Fault> lost = lost_;
-    const std::chrono::nanoseconds since = to_commit_since_;
-    is_executing_ = true;
-    lock.unlock();
-    if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
-    std::vector<store::Command> none;
-    Round round{batch ? batch->commands : none, std::move(asides), [this] { return now(); },
-                [this](std::size_t count, std::chrono::nanoseconds until) {
-                  return more_asides(count, until);
-                }};
-    const auto began = base::monotonic_now() - base::thread_cpu_time();
-    auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(round);
-    const auto ended = base::monotonic_now() - base::thread_cpu_time() - round.waited();
-    const auto flushed = answers ? store_.store->flush_time() : std::nullopt;
-    round.finish(answers);
-    if (!answers) std::ranges::move(round.take_begun(), std::back_inserter(owed_));
-    lock.lock();
-    is_executing_ = false;
-    if (!answers) lost_ = answers.error();
-    if (batch) {
-      executed_.emplace(std::move(*batch), std::move(answers));
-      waited_for_disk_ = flushed.value_or(ended - began);
-    }
-    if (batch || lost_) wake_loop_.notify_one();
-    left_store_.notify_one();
-    lock.unlock();
-    round.reply();
-    lock.lock();
+    execute_round(lock);
   }
+}
+
+/// What is there to commit, as one transaction, by whoever is alone at the store.
+void ThreadedDriver::execute_round(std::unique_lock<std::mutex>& lock) {
+  std::optional<Batch> batch = std::exchange(to_commit_, std::nullopt);
+  std::vector<Aside> asides = std::exchange(asides_, {});
+  const std::optional<base::Fault> lost = lost_;
+  const std::chrono::nanoseconds since = to_commit_since_;
+  is_executing_ = true;
+  lock.unlock();
+  if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
+  std::vector<store::Command> none;
+  Round round{batch ? batch->commands : none, std::move(asides), [this] { return now(); },
+              [this](std::size_t count, std::chrono::nanoseconds until) {
+                return more_asides(count, until);
+              }};
+  const auto began = base::monotonic_now() - base::thread_cpu_time();
+  auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(round);
+  const auto ended = base::monotonic_now() - base::thread_cpu_time() - round.waited();
+  const auto flushed = answers ? store_.store->flush_time() : std::nullopt;
+  round.finish(answers);
+  if (!answers) std::ranges::move(round.take_begun(), std::back_inserter(owed_));
+  lock.lock();
+  is_executing_ = false;
+  if (!answers) lost_ = answers.error();
+  if (batch) {
+    executed_.emplace(std::move(*batch), std::move(answers));
+    waited_for_disk_ = flushed.value_or(ended - began);
+  }
+  if (batch || lost_) wake_loop_.notify_one();
+  left_store_.notify_one();
+  lock.unlock();
+  round.reply();
+  lock.lock();
 }
 
 void ThreadedDriver::reopen_if_lost() {
@@ -455,7 +486,7 @@ void ThreadedDriver::run_step(StepJob job) {
     tasks_.push_back(std::move(job));
     return;
   }
-  has_begun_body_ = true;
+  expects_input_ = true;
   pool_.submit([this, job = std::move(job), since = base::monotonic_now()]() mutable {
     own_meter().step_wait.add(base::monotonic_now() - since);
     run_blocking(std::move(job), *this, clients_);

@@ -1,5 +1,6 @@
 // The production driver: one thread runs the loop and Task steps, one commits, a pool runs blocking steps. Commands about
-// reservations concern no run: they go straight to the committer and share its commits.
+// reservations concern no run: they go straight to the committer and share its commits. A loop that has nothing to do but
+// wait for a commit makes it itself.
 #pragma once
 
 #include "base/clock.hpp"
@@ -53,6 +54,7 @@ class ThreadedDriver final : public Driver, Host {
   void run();
 
   void run_committer();
+  void execute_round(std::unique_lock<std::mutex>& lock);
   base::Result<std::vector<store::Answer>> execute_all(Round& round);
   std::vector<Aside> more_asides(std::size_t count, std::chrono::nanoseconds until);
   void feed_inputs();
@@ -61,13 +63,14 @@ class ThreadedDriver final : public Driver, Host {
   void take_executed();
   void feed_answers();
   void run_tasks();
+  bool is_idle_but_for_batch() const;
   void hand_over_batch();
   void hand_over_if_due();
 
   bool is_committing() const { return committing_ || !answering_.empty(); }
 
   void rest();
-  void watch_for_body();
+  void look_out();
   bool leave();
   void reopen_if_lost();
   void watch();
@@ -88,7 +91,7 @@ class ThreadedDriver final : public Driver, Host {
   std::mutex mutex_;
   std::condition_variable wake_loop_;
   std::condition_variable wake_committer_;
-  std::condition_variable left_store_;  ///< the committer has
+  std::condition_variable left_store_;  ///< whoever was there has
   std::condition_variable wake_watchdog_;
   std::vector<Input> inputs_;
   std::atomic<bool> has_inputs_{false};  ///< as `inputs_`, for a look without the lock
@@ -98,7 +101,7 @@ class ThreadedDriver final : public Driver, Host {
   std::optional<ExecutedBatch> executed_;
   std::vector<Aside> asides_;
   std::size_t asides_wanted_ = 1;  ///< so many wake the committer
-  bool is_executing_ = false;      ///< the committer is at the store
+  bool is_executing_ = false;      ///< somebody is at the store, and alone there
   bool is_reopening_ = false;      ///< the loop is, and the committer keeps away from it
   std::optional<base::Fault>
       lost_;  ///< why nothing is executed any more until the store is open again
@@ -107,13 +110,13 @@ class ThreadedDriver final : public Driver, Host {
   bool stopped_loop_ = false;
   bool stop_committer_ = false;
 
-  // The committer's thread alone:
+  // Whoever is at the store:
   /// Reservations whose owners began and whose transactions failed: they come before all else.
   std::vector<store::Command> owed_;
 
   // The loop's thread alone:
   bool committing_ = false;
-  bool has_begun_body_ = false;          ///< on a thread of the pool, since the loop rested
+  bool expects_input_ = false;           ///< soon, for what was done since the loop rested
   std::deque<ExecutedBatch> answering_;  ///< executed, and the loop is not through with them
   std::chrono::nanoseconds flush_{0};    ///< what a commit costs, however little is in it
   std::optional<std::chrono::nanoseconds>

@@ -1,4 +1,4 @@
-// Commands that go past the loop: they share its commits, and what happens to the store happens to both.
+// Who commits, and commands that go past the loop: they share its commits, and what happens to the store happens to both.
 #include "engine/threaded_driver.hpp"
 
 #include "engine/registry.hpp"
@@ -25,6 +25,7 @@ struct Disk {
   std::atomic<int> commits_waiting = 0;  ///< because of that
   std::atomic<std::size_t> largest = 0;  ///< batch so far
   std::atomic<int> commits = 0;          ///< with reservations or completions
+  std::atomic<std::thread::id> starter;  ///< who committed the last start of a run
 };
 
 class DiskStore final : public store::Store {
@@ -52,6 +53,8 @@ class DiskStore final : public store::Store {
       for (const store::Command& command : part) {
         is_about_keys = is_about_keys || std::holds_alternative<store::Reserve>(command) ||
                         std::holds_alternative<store::Complete>(command);
+        if (std::holds_alternative<store::StartRun>(command))
+          disk_.starter = std::this_thread::get_id();
         answers.push_back(store_->execute({&command, 1}).value().front());
         batch.executed(answers.back());
       }
@@ -137,12 +140,64 @@ void let_go(Disk& disk) {
   disk.is_held.notify_all();
 }
 
+/// Returns once it is committed.
+void start(ThreadedDriver& driver, const std::string& workflow) {
+  std::promise<void> started;
+  driver.post([&](Loop& loop, TimePoint now) {
+    StartInput input;
+    input.workflow = workflow;
+    input.input = "[]";
+    loop.start(input, [&](const auto&) { started.set_value(); }, now);
+  });
+  started.get_future().get();
+}
+
 bool is_acquired(std::future<Answer> answer) {
   const Answer came = answer.get();
   return came && std::holds_alternative<store::Acquired>(*came);
 }
 
 }  // namespace
+
+TEST_CASE("the loop commits itself, unless it has something else to do: a body is at work") {
+  Disk disk;
+  Registry registry;
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  const auto rest = []() -> Workflow<> { co_await sleep(1h); };
+  const auto work = [&]() -> Workflow<> {
+    co_await step("body", [&] {
+      begun.set_value();
+      go_on.get_future().get();
+    });
+  };
+  registry.add(detail::workflow_type("rest", rest, 1, rest));
+  registry.add(detail::workflow_type("work", work, 1, work));
+  const auto driver = open(disk, registry);
+  driver->start_workers();
+  std::promise<std::thread::id> loop_thread;
+  driver->post([&](Loop&, TimePoint) { loop_thread.set_value(std::this_thread::get_id()); });
+  const std::thread::id loop = loop_thread.get_future().get();
+
+  const auto count_by_loop = [&] {
+    int count = 0;
+    for (int i = 0; i < 50; ++i) {
+      start(*driver, "rest");
+      if (disk.starter.load() == loop) ++count;
+    }
+    return count;
+  };
+
+  // Now and then it has to look for work or to reserve keys, too.
+  const int idle = count_by_loop();
+  start(*driver, "work");
+  begun.get_future().get();
+  const int busy = count_by_loop();
+  go_on.set_value();
+
+  CHECK(idle > 0);
+  CHECK(busy == 0);
+}
 
 TEST_CASE("a command past the loop is executed at the time that is then, and answered once") {
   Disk disk;
