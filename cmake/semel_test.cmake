@@ -1,20 +1,16 @@
 # semel_test(<name> SOURCES <file>... [LINK <target>...] [LABELS long|soak] [TIMEOUT <seconds>]
-#            [SEQUENTIAL] [OPTIMISED])
+#            [OPTIMISED])
 #
 # Makes a doctest executable and registers it with ctest. A test is labelled
 #   fast  by default: ./test runs it, in a second or two;
 #   long  ./test --ci runs it too;
 #   soak  only ./test --long does, with SEMEL_LONG=1 in its environment.
-# What has one thread only is left out of the build with the thread sanitizer, which could find nothing in it: SEQUENTIAL.
 # What computes for long is compiled as the libraries are, without SEMEL_TEST_FLAGS: OPTIMISED.
 # Under a sanitizer names read "asan.journal_test" and labels "long-asan" (the fast ones stay
 # "fast"), so that CI can run all its builds in one go and the slow tests only where they are cheap.
 function(semel_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SEQUENTIAL;OPTIMISED" "LABELS;TIMEOUT" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "LABELS;TIMEOUT" "SOURCES;LINK")
   if(NOT PROJECT_IS_TOP_LEVEL OR NOT arg_SOURCES)
-    return()
-  endif()
-  if(arg_SEQUENTIAL AND SEMEL_SANITIZER STREQUAL "tsan")
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})

@@ -20,6 +20,8 @@ constexpr std::chrono::seconds slow_segment{1};
 constexpr std::chrono::microseconds soon{50};
 /// A batch of so few commands is committed by the loop itself, where it has nothing else to do.
 constexpr std::size_t few_commands = 4;
+/// A batch of so many is worth a commit of its own.
+constexpr std::size_t many_commands = 256;
 /// So many answers are taken up before the loop looks whether the committer should have something to do.
 constexpr std::size_t answers_at_once = 64;
 
@@ -184,6 +186,7 @@ void ThreadedDriver::run() {
   bool closing = false;
   for (;;) {
     rest();
+    hand_over_if_large();
     busy_since_ = base::monotonic_now().count();
     feed_answers();
     run_tasks();
@@ -320,6 +323,14 @@ void ThreadedDriver::hand_over_if_due() {
     if (!answering_.back().answers || now - *batch_since_ < flush_) return;
   }
   hand_over_batch();
+}
+
+/// What has come together while the last batch was committed does not wait for its answers: the committer, and a database
+/// behind it, would do nothing meanwhile.
+void ThreadedDriver::hand_over_if_large() {
+  take_executed();
+  const bool is_lost = !answering_.empty() && !answering_.back().answers;
+  if (loop_.batch().commands.size() >= many_commands && !is_lost) hand_over_batch();
 }
 
 /// To hand a commit over and to be woken up behind it costs a third of the commit. Where nothing can happen before it is

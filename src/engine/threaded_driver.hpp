@@ -66,6 +66,7 @@ class ThreadedDriver final : public Driver, Host {
   bool is_idle_but_for_batch() const;
   void hand_over_batch();
   void hand_over_if_due();
+  void hand_over_if_large();
 
   bool is_committing() const { return committing_ || !answering_.empty(); }
 

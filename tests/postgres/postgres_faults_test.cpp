@@ -41,14 +41,15 @@ Expected expect(Store& store, const Command& command) {
 /// Appends entries and delivers payloads, one batch each, whatever becomes of the connection.
 class Writer {
  public:
-  explicit Writer(PostgresProxy& proxy) : options_{.url = proxy.url(), .patience = 2s} {
+  explicit Writer(PostgresProxy& proxy, bool delivers = true)
+      : options_{.url = proxy.url(), .patience = 2s}, delivers_(delivers) {
     reopen();
     NewRun run = new_run(1);
     run.hooks = {{.token = "t"}};
     expect<RunStarted>(*store_, start(run));
   }
 
-  /// One more entry and one more payload, by one batch. Where nobody says what came of it, it is looked for.
+  /// One more entry and, if it delivers, one more payload, by one batch. Where nobody says what came of it, it is looked for.
   void write() {
     const auto answers = store_->execute(batch());
     if (answers) {
@@ -77,7 +78,7 @@ class Writer {
     for (Seq seq = 1; seq <= written_; ++seq) REQUIRE(loaded.entries[seq] == entry(name(seq)));
     auto reader = store_->reader();
     REQUIRE(reader);
-    REQUIRE((*reader)->hook("default", "t").value()->waiting == written_);
+    REQUIRE((*reader)->hook("default", "t").value()->waiting == (delivers_ ? written_ : 0));
   }
 
   int known_undone = 0;
@@ -89,6 +90,7 @@ class Writer {
 
   std::vector<Command> batch() const {
     const Seq next = written_ + 1;
+    if (!delivers_) return {advance(1, next, name(next))};
     return {advance(1, next, name(next)), Deliver{.token = "t",
                                                   .payload = std::to_string(next),
                                                   .resume_id = std::to_string(next),
@@ -103,6 +105,7 @@ class Writer {
   }
 
   PostgresOptions options_;
+  bool delivers_;
   std::unique_ptr<PostgresStore> store_;
   Seq written_ = 0;
 };
@@ -125,6 +128,24 @@ TEST_CASE("a commit whose answer is lost happened once or not at all") {
                       << ", unknown and done " << writer.unknown_done);
   CHECK(writer.unknown_done >= 100);
   CHECK(writer.unknown_undone >= 100);
+}
+
+TEST_CASE("so it is with entries that are committed without being told to") {
+  PostgresServer& server = empty_server();
+  PostgresProxy proxy{server.port()};
+  Writer writer{proxy, false};
+  constexpr std::array fates{Fate::cut_before, Fate::cut_after, Fate::cut_at_once};
+
+  for (int cut = 0; cut < 60; ++cut) {
+    writer.write();  // in peace: then the store knows the run
+    proxy.next_commit(fates.at(static_cast<std::size_t>(cut) % fates.size()));
+    writer.write();
+  }
+
+  CHECK(proxy.interfered_alone() == 60);
+  writer.check();
+  CHECK(writer.unknown_done >= 20);
+  CHECK(writer.unknown_undone >= 20);
 }
 
 TEST_CASE("a commit whose answer is late is only late") {

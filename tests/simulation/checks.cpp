@@ -236,6 +236,7 @@ void Checks::append(const std::vector<NewEntry>& entries, TimePoint shown) {
     if (is_copy) continue;
     if (arrival.kind == ArrivalKind::reopened) {
       run.reopened_in = commit_;
+      if (run.row.is_over()) run.ended_in = commit_;  // over as before, and yet anew
       run.missed_deadline = run.row.deadline && *run.row.deadline <= entry.at;
     }
     if (arrival.kind == ArrivalKind::forked) check_copy(run, entry.seq, fork->second.second);

@@ -58,7 +58,8 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
 
 void Clients::check_attached(const Start& start, const Known& run) {
   const StartOptions& options = start.options;
-  if (checks_.is_news(run.made_in) && options.run_id) return;  // another one that has the id since
+  // Another one has the id since, of this start or of somebody's who asked for it.
+  if (checks_.is_news(run.made_in) && (options.run_id || run.id_before)) return;
   const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input ||
                           run.row.workflow == "renewing";
   if (run.row.workflow != start.workflow || !same_input) {

@@ -48,6 +48,8 @@ TEST_CASE("whatever goes wrong, the invariants hold and every run comes to its r
     crashes += report.crashes;
     bodies += report.bodies;
     late_bodies += report.late_bodies;
+    if (const std::uint64_t done = seed - first + 1; done % seeds_in_ci == 0 && done < count)
+      fmt::print(stderr, "{} of {} seeds\n", done, count);
   }
 
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

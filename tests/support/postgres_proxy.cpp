@@ -125,9 +125,12 @@ class PostgresProxy::Link {
     const std::string second =
         letter == 'P' || letter == 'B' ? message.c_str() + 5 + first.size() + 1 : "";
     if (letter == 'P' && second == "COMMIT") commit_names_.insert(first);
-    if (letter == 'B' && commit_names_.contains(second)) {
+    if (letter == 'P' && second.starts_with("WITH owner AS")) alone_names_.insert(first);
+    const bool is_alone = letter == 'B' && alone_names_.contains(second);
+    if (is_alone || (letter == 'B' && commit_names_.contains(second))) {
       fate_now_ = proxy_.fate_.exchange(Fate::passed_on);
       if (fate_now_ != Fate::passed_on) ++proxy_.interfered_;
+      if (fate_now_ != Fate::passed_on && is_alone) ++proxy_.interfered_alone_;
       if (fate_now_ == Fate::cut_before) {
         is_open_ = false;
         return;
@@ -150,7 +153,8 @@ class PostgresProxy::Link {
       return;
     }
     answered_ += answer;
-    if (answered_.find(std::string_view{"COMMIT\0", 7}) == std::string::npos) return;
+    // Not before the server is ready for more: that it was executed says nothing of what is written.
+    if (answered_.find(std::string_view{"Z\0\0\0\5I", 6}) == std::string::npos) return;
     switch (fate_now_) {
       case Fate::cut_after:
         is_open_ = false;
@@ -177,6 +181,7 @@ class PostgresProxy::Link {
   std::string asked_;
   std::string answered_;
   std::set<std::string> commit_names_;  ///< prepared statements that are COMMIT
+  std::set<std::string> alone_names_;   ///< … that write a transaction without BEGIN and COMMIT
 };
 
 PostgresProxy::PostgresProxy(int server_port)

@@ -1,4 +1,5 @@
-// Stands between a program and PostgreSQL on loopback, knows a COMMIT when it sees one, and does to it what it is told.
+// Stands between a program and PostgreSQL on loopback, knows a COMMIT when it sees one (or a statement that is committed
+// without), and does to it what it is told.
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,9 @@ class PostgresProxy {
   /// COMMITs that did not fare as usual.
   int interfered() const { return interfered_; }
 
+  /// Of those, statements that are committed without one.
+  int interfered_alone() const { return interfered_alone_; }
+
  private:
   class Link;
 
@@ -46,6 +50,7 @@ class PostgresProxy {
   int stop_ = -1;  ///< readable when it is over
   std::atomic<Fate> fate_ = Fate::passed_on;
   std::atomic<int> interfered_ = 0;
+  std::atomic<int> interfered_alone_ = 0;
   std::thread acceptor_;
   std::vector<std::thread> links_;
 };

@@ -140,9 +140,10 @@ Connection::Connection(const ConnectionOptions& options)
                     " SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
                     " SET idle_in_transaction_session_timeout = {}",
                     options.lock_timeout.count(), options.idle_timeout.count()));
-    // Whatever the server's default is: what is answered is on disk.
+    // Whatever the server's defaults are: what is answered is on disk, and a statement sees what was committed before it.
     run(options.read_only ? "SET default_transaction_read_only = on"
-                          : "SET synchronous_commit = on");
+                          : "SET synchronous_commit = on;"
+                            " SET default_transaction_isolation = 'read committed'");
   } catch (...) {
     PQfinish(handle_);
     throw;
@@ -341,6 +342,13 @@ void Pipeline::run() {
     connection_.lost_ = true;
     throw Failed{"", {base::Errc::unavailable, "PostgreSQL warned about a COMMIT"}};
   }
+}
+
+void Pipeline::run_as_transaction() {
+  const auto began = base::monotonic_now();
+  commits_ = true;
+  run();
+  connection_.commit_time_ = base::monotonic_now() - began;
 }
 
 void Pipeline::check(const pg_result* result) {

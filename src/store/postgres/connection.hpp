@@ -192,6 +192,10 @@ class Pipeline {
   /// `Failed` says why. `Errc::unavailable` where a COMMIT was sent and nobody knows what came of it.
   void run();
 
+  /// The same outside of a transaction: all of it is one, committed behind the last statement. As with COMMIT, nobody may
+  /// know what came of it.
+  void run_as_transaction();
+
  private:
   struct Step {
     std::string prepares;  ///< text whose prepared statement this makes; empty: it executes one

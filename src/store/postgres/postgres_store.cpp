@@ -299,12 +299,21 @@ struct PostgresStore::Impl {
     }
     if (!attempt.has_begun && !held) return {};  // an empty batch
     Pipeline last{connection};
-    add_begin(last, attempt);
-    add_writing(last, held.get());
-    // Whatever the program's functions did to it.
-    if (attempt.has_sql) last.add("SET LOCAL synchronous_commit = on");
-    last.add_commit();
-    last.run();
+    if (!attempt.has_begun && attempt.is_held && postgres::is_few_entries(*held)) {
+      plan_anew_if_due(last);
+      postgres::write_few_entries(last, *held, membership.node);
+      postgres::remember(*held);
+      last.run_as_transaction();
+    } else {
+      add_begin(last, attempt);
+      add_writing(last, held.get());
+      // Whatever the program's functions did to them.
+      if (attempt.has_sql) last.add("SELECT set_config('synchronous_commit', 'on', false),"
+                                    " set_config('default_transaction_isolation', 'read committed',"
+                                    " false)");
+      last.add_commit();
+      last.run();
+    }
     become(attempt.membership);
     tell();
     return std::move(attempt.answers);

@@ -1,10 +1,14 @@
 #include "store/postgres/presumed.hpp"
 
+#include <numeric>
+
 namespace semel::store::postgres {
 
 namespace {
 
 constexpr std::size_t open_max = 1U << 16U;
+/// With more the statements that are saved do not show.
+constexpr std::size_t few_entries_max = 4;
 
 constexpr const char* end_open_runs =
     "WITH ended AS (UPDATE semel.run r SET ended_at = x.at, status = x.status,"
@@ -21,6 +25,14 @@ constexpr const char* are_open =
 constexpr const char* are_alone =
     "SELECT 1 / (NOT EXISTS (SELECT FROM semel.waiter WHERE target = ANY($1::bigint[]))"
     " AND NOT EXISTS (SELECT FROM semel.inbox WHERE run = ANY($1::bigint[])))::int";
+
+/// As `assert_node` does: the row is locked where it is there, and the statement fails where it is not.
+constexpr const char* append_as_node =
+    "WITH owner AS MATERIALIZED (SELECT node FROM semel.node WHERE node = $5::bigint"
+    " FOR KEY SHARE)"
+    " INSERT INTO semel.journal (run, seq, at, entry)"
+    " SELECT x.* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[])"
+    " AS x(run, seq, at, entry) WHERE 1 / (SELECT count(*) FROM owner) = 1";
 
 Parameters with_count(Parameters parameters, std::size_t count) {
   parameters.add(count);
@@ -83,6 +95,25 @@ void write_presumed_ends(Pipeline& pipeline, const Held& held) {
     ++count;
   }
   if (count > 0) pipeline.add(end_open_runs, with_count(ends.parameters(), count));
+}
+
+bool is_few_entries(const Held& held) {
+  const auto changes = held.mark().ledgers;
+  const std::size_t entries = held.journal.mark();
+  return entries > 0 && entries <= few_entries_max && held.runs.slots().empty() &&
+         held.hints.empty() &&
+         std::accumulate(changes.begin(), changes.end(), std::size_t{0}) ==
+             entries + held.ends.mark();
+}
+
+void write_few_entries(Pipeline& pipeline, const Held& held, std::int64_t node) {
+  Columns entries{"iiib"};
+  for (const auto& [position, slot] : held.journal.slots())
+    entries.add(position.first, position.second, slot.now->at, slot.now->bytes);
+  Parameters parameters = entries.parameters();
+  parameters.add(node);
+  pipeline.add(append_as_node, parameters);
+  bear_out(pipeline, held);
 }
 
 void bear_out(Pipeline& pipeline, const Held& held) {
