@@ -444,6 +444,7 @@ class Loop {
 
   // loop_timers.cpp
   void find_due();
+  void sweep();
   void timers_due(store::TimersDue& due);
   void fire_due(const RunPtr& run);
   void expect_timers(const LiveRun& run);
@@ -504,6 +505,7 @@ class Loop {
   std::optional<TimePoint> next_due_;
   bool finding_due_ = false;
   std::optional<TimePoint> next_sweep_;
+  std::uint64_t commands_at_sweep_ = 0;  ///< how many there had been then
   std::optional<TimePoint>
       well_at_;  ///< when this process has lived long enough to be no part of a crash loop
 

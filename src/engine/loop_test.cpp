@@ -93,6 +93,31 @@ TEST_CASE("the next batch may be executed while the answers of the last are take
   for (const char* id : {"a", "b", "c"}) CHECK(world.status(id) == store::Status::completed);
 }
 
+TEST_CASE("a sweep takes more rows than were written since the last one") {
+  World world;
+  world.add("sleeper", sleeper);
+  world.commit_all();
+  const auto rows_of_next_sweep = [&] {
+    world.now += 1min;
+    world.loop().tick(world.now);
+    std::int64_t rows = 0;
+    for (const store::Command& command : world.loop().batch().commands) {
+      if (const auto* sweep = std::get_if<store::Sweep>(&command)) rows = sweep->limit;
+    }
+    world.commit_all();
+    return rows;
+  };
+
+  const std::int64_t idle = rows_of_next_sweep();
+  for (int i = 0; i < 900; ++i) world.start("sleeper", "run " + std::to_string(i));
+  world.commit_all();
+  const std::int64_t busy = rows_of_next_sweep();
+
+  CHECK(idle == 1000);
+  CHECK(busy >= 1800);
+  CHECK(busy <= 5000);
+}
+
 TEST_CASE("whoever gave up waiting for a run is forgotten when the next one asks") {
   World world;
   world.add("sleeper", sleeper);

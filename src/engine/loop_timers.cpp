@@ -3,6 +3,7 @@
 #include "engine/loop.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace semel::engine {
 
@@ -17,8 +18,12 @@ namespace {
 constexpr std::int64_t due_page = 1000;
 constexpr std::chrono::milliseconds next_page_after{1};
 constexpr std::chrono::seconds suspect_time{10};
-/// While there is more to sweep: more rows a second than are written, in portions that hold up nobody for long.
+/// While there is more to sweep, more rows go than were written since the last time, in portions that hold up nobody for
+/// long. A command leaves a row, or little more.
 constexpr std::chrono::milliseconds sweep_again_after{10};
+constexpr std::int64_t swept_per_command = 2;
+constexpr std::int64_t swept_min = 1000;
+constexpr std::int64_t swept_max = 5000;
 
 bool is_timed(const Operation& operation) {
   return operation.kind == RequestKind::sleep ||
@@ -47,19 +52,25 @@ std::optional<TimePoint> Loop::next_tick() const {
   return next;
 }
 
+void Loop::sweep() {
+  next_sweep_.reset();
+  const std::uint64_t before = std::exchange(commands_at_sweep_, counters_.commands);
+  const std::int64_t wanted =
+      swept_per_command * static_cast<std::int64_t>(counters_.commands - before);
+  submit(store::Sweep{.now = now_, .limit = std::clamp(wanted, swept_min, swept_max)},
+         [this](Answer& answer) {
+           const bool more = std::get<store::Swept>(answer).more;
+           next_sweep_ =
+               now_ + (more ? std::chrono::nanoseconds(sweep_again_after) : options_.sweep_every);
+         });
+}
+
 void Loop::tick(TimePoint now) {
   now_ = now;
   if (lost_ || !opened_) return;
   expire_bodies();
   if (workers_ && !stopping_ && !finding_due_ && next_due_ && *next_due_ <= now_) find_due();
-  if (!stopping_ && next_sweep_ && *next_sweep_ <= now_) {
-    next_sweep_.reset();
-    submit(store::Sweep{.now = now_}, [this](Answer& answer) {
-      const bool more = std::get<store::Swept>(answer).more;
-      next_sweep_ =
-          now_ + (more ? std::chrono::nanoseconds(sweep_again_after) : options_.sweep_every);
-    });
-  }
+  if (!stopping_ && next_sweep_ && *next_sweep_ <= now_) sweep();
   if (well_at_ && *well_at_ <= now_) {
     well_at_.reset();
     for (auto& [partition, gained] : owned_) gained.crashes = 0;

@@ -354,9 +354,9 @@ struct Transact {
   TimePoint now{};
 };
 
-/// Forgets keys whose time is over, removes finished runs past their retention (row, key, timers, attributes in this
-/// commit), forgets resume ids and reservations, and then removes entries of
-/// runs that are gone, at most `limit` rows in all. Answers `Swept`.
+/// Removes finished runs past their retention (row, key, timers, attributes in this commit), forgets keys of others whose
+/// time is over, resume ids and reservations, and then removes entries of runs that are gone, at most `limit` rows in all.
+/// Answers `Swept`.
 struct Sweep {
   TimePoint now{};
   std::int64_t limit = 1000;

@@ -12,16 +12,16 @@ Answer ModelStore::answer(const FindReservation& command) {
 Answer ModelStore::answer(const Sweep& command) {
   Swept swept;
   std::int64_t left = command.limit;
-  for (const RunKey key : passed(&Model::Run::key_until, command.now)) {
-    if (left == 0) break;
-    forget_key(key);
-    ++swept.keys;
-    --left;
-  }
   for (const RunKey key : passed(&Model::Run::keep_until, command.now)) {
     if (left == 0) break;
     remove(key);
     ++swept.runs;
+    --left;
+  }
+  for (const RunKey key : passed(&Model::Run::key_until, command.now)) {
+    if (left == 0) break;
+    forget_key(key);
+    ++swept.keys;
     --left;
   }
   swept.resume_ids = forget_receipts(command.now, left);

@@ -99,8 +99,12 @@ Conditions conditions_of(const ListFilter& filter) {
   if (filter.workflow) where.add("r.workflow = " + where.next(std::string_view{*filter.workflow}));
   if (filter.status)
     where.add("r.status = " + where.next(static_cast<std::int64_t>(*filter.status)));
-  if (filter.idempotency_key)
-    where.add("r.idempotency_key = " + where.next(std::string_view{*filter.idempotency_key}));
+  if (filter.idempotency_key) {
+    // Two indexes have it: of the run that holds the key, and of those that did.
+    const std::string is_key =
+        "r.idempotency_key = " + where.next(std::string_view{*filter.idempotency_key});
+    where.add("(" + is_key + " AND r.holds_key = 1 OR " + is_key + " AND r.holds_key = 0)");
+  }
   for (const auto& [name, value] : filter.attributes) {
     where.add("r.run IN (SELECT a.run FROM semel.attribute a WHERE a.workspace = " + workspace +
               " AND a.name = " + where.next(std::string_view{name}) +

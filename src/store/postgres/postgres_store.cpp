@@ -308,9 +308,11 @@ struct PostgresStore::Impl {
       add_begin(last, attempt);
       add_writing(last, held.get());
       // Whatever the program's functions did to them.
-      if (attempt.has_sql) last.add("SELECT set_config('synchronous_commit', 'on', false),"
-                                    " set_config('default_transaction_isolation', 'read committed',"
-                                    " false)");
+      if (attempt.has_sql)
+        last.add(
+            "SELECT set_config('synchronous_commit', 'on', false),"
+            " set_config('default_transaction_isolation', 'read committed',"
+            " false)");
       last.add_commit();
       last.run();
     }

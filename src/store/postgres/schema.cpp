@@ -15,7 +15,7 @@ namespace semel::store::postgres {
 namespace {
 
 /// Never change one that was released: databases have it. Add the next.
-constexpr std::array<const char*, 3> migrations{
+constexpr std::array<const char*, 4> migrations{
     R"sql(
 CREATE TABLE semel.workspace (
   workspace bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -286,6 +286,13 @@ CREATE TABLE semel.copy (
   payloads bigint NOT NULL,
   reservations bigint NOT NULL
 );
+)sql",
+    R"sql(
+-- Runs that have lost their key, for lists. Who holds one is in the other index: keys come in no order, and in a large table
+-- each entry is a page to write of its own.
+DROP INDEX semel.run_key_had;
+CREATE INDEX run_key_had ON semel.run (workspace, idempotency_key)
+  WHERE holds_key = 0 AND idempotency_key IS NOT NULL;
 )sql",
 };
 

@@ -135,8 +135,8 @@ Swept sweep(Connection& connection, const Sweep& command) {
     count = changed_by(connection, sql, Parameters::of(command.now, left));
     left -= count;
   };
+  take(answer.runs, remove_runs);  // before the keys: most go with their runs
   take(answer.keys, forget_keys);
-  take(answer.runs, remove_runs);
   take(answer.resume_ids, forget_resumes);
   take(answer.reservations, forget_reservations);
   answer.entries = changed_by(connection, remove_entries, Parameters::of(left));

@@ -21,9 +21,9 @@ struct SqliteOptions {
   std::chrono::milliseconds busy_timeout{
       5000};  ///< for a foreign program that holds SQLite's write lock
   std::int64_t cache_kib = std::int64_t{32} * 1024;
-  /// Pages in the write-ahead log from which a commit is followed by a checkpoint: 16 MiB. Fewer means more syncs of the
+  /// Pages in the write-ahead log from which a commit is followed by a checkpoint: 64 MiB. Fewer means more syncs of the
   /// database file, more means longer pauses and a longer recovery.
-  int checkpoint_pages = 4000;
+  int checkpoint_pages = 16000;
   const char* vfs = nullptr;  ///< for tests that put faults between SQLite and the disk
 };
 

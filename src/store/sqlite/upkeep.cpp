@@ -34,16 +34,17 @@ RunKey Upkeep::reserve_keys(std::int64_t count) {
 Swept sweep(Tables& tables, const Sweep& command) {
   Swept answer;
   std::int64_t left = command.limit;
-  for (const RunKey run : tables.runs.keys_expired(command.now, left)) {
-    tables.runs.release_key(run);
-    ++answer.keys;
-  }
-  left -= answer.keys;
+  // Before the keys: most go with their runs.
   for (const RunKey run : tables.runs.runs_expired(command.now, left)) {
     remove_run(tables.common, run);
     ++answer.runs;
   }
   left -= answer.runs;
+  for (const RunKey run : tables.runs.keys_expired(command.now, left)) {
+    tables.runs.release_key(run);
+    ++answer.keys;
+  }
+  left -= answer.keys;
   answer.resume_ids = tables.hooks.forget_resume_ids(command.now, left);
   left -= answer.resume_ids;
   answer.reservations = tables.reservations.sweep(command.now, left);
