@@ -351,7 +351,8 @@ void ThreadedDriver::hand_over_batch() {
     to_commit_.emplace(loop_.take_batch());
     to_commit_since_ = batch_since_.value_or(base::monotonic_now());
     batch_since_.reset();
-    if (is_idle && !is_executing_) {
+    // Those past the loop may have to be waited for, and that is the committer's.
+    if (is_idle && !is_executing_ && asides_.empty()) {
       execute_round(lock);
       expects_input_ = true;
     }
