@@ -58,11 +58,14 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
 
 void Clients::check_attached(const Start& start, const Known& run) {
   const StartOptions& options = start.options;
-  // Another one has the id since, of this start or of somebody's who asked for it.
-  if (checks_.is_news(run.made_in) && (options.run_id || run.id_before)) return;
+  const bool is_new = checks_.is_news(run.made_in);
+  if (is_new && options.run_id) return;  // another one that has the id since
   const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input ||
                           run.row.workflow == "renewing";
   if (run.row.workflow != start.workflow || !same_input) {
+    // Handed back by its key, it made room for another run of its id since: then it is the one before that was meant.
+    const Known* before = is_new && run.id_before ? checks_.find(*run.id_before) : nullptr;
+    if (before != nullptr) return check_attached(start, *before);
     checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(),
                                     start.workflow, start.input, run.row.workflow, run.row.input));
   }
