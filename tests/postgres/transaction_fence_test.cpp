@@ -104,6 +104,22 @@ TEST_CASE("what is refused takes nothing with it that was done before") {
   CHECK(count(engine, "SELECT count(*) FROM orders") == 2);
 }
 
+TEST_CASE(
+    "what the engine's commits rest on is as it was, whatever a function of the program's sets") {
+  testing::Engine engine{testing::fresh_store()};
+
+  exec(engine,
+       "SELECT set_config('synchronous_commit', 'off', false),"
+       " set_config('default_transaction_isolation', 'serializable', false)");
+
+  CHECK(
+      count(
+          engine,
+          "SELECT count(*) FROM pg_settings WHERE (name, setting) IN"
+          " (('synchronous_commit', 'on'), ('default_transaction_isolation', 'read committed'))") ==
+      2);
+}
+
 TEST_CASE("PostgreSQL's types come out as what C++ has for them") {
   testing::Engine engine{testing::fresh_store()};
   exec(engine,
