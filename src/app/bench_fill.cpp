@@ -1,5 +1,6 @@
 #include "app/bench_large.hpp"
 #include "store/postgres/connection.hpp"
+#include "store/sqlite/sqlite_store.hpp"
 
 #include <algorithm>
 
@@ -11,17 +12,25 @@ namespace {
 constexpr std::int64_t runs_at_a_time = 20'000;
 constexpr std::int64_t fill_cache_kib = std::int64_t{1} << 20;
 
-// $1 the model, $2 and $3 the first and the last key, $4 when the run with the key $5 ended, $6 how much later the next did.
+/// As the store would have made them.
+constexpr const char* sqlite_eras = R"sql(
+WITH RECURSIVE next(era) AS (SELECT 1 + ?1 / ?3 UNION ALL SELECT era + 1 FROM next WHERE era <= ?2 / ?3)
+INSERT OR IGNORE INTO semel_key_era (era) SELECT era FROM next
+)sql";
+
+// $1 the model, $2 and $3 the first and the last key, $4 when the run with the key $5 ended, $6 how much later the next did; on SQLite
+// $7 how many keys an era has.
 
 constexpr const char* sqlite_runs = R"sql(
 WITH RECURSIVE copy(run) AS (SELECT ?2 UNION ALL SELECT run + 1 FROM copy WHERE run < ?3)
 INSERT INTO semel_run (run, workspace, partition, status, holds_key, created_at, ended_at, deadline, parent,
   code_version, key_ttl, retention, key_until, keep_until, id, instance, workflow, idempotency_key, fingerprint, failure,
-  input, output, generation, first_seq)
+  input, output, generation, first_seq, key_era)
 SELECT c.run, m.workspace, m.partition, m.status, m.holds_key, ?4 + (c.run - ?5) * ?6, ?4 + (c.run - ?5) * ?6, NULL, NULL,
   m.code_version, m.key_ttl, m.retention, ?4 + (c.run - ?5) * ?6 + m.key_ttl,
   ?4 + (c.run - ?5) * ?6 + max(m.key_ttl, m.retention), printf('00%024d', c.run), printf('%016d', c.run), m.workflow,
-  lower(hex(randomblob(16))), m.fingerprint, m.failure, m.input, m.output, m.generation, m.first_seq
+  lower(hex(randomblob(16))), m.fingerprint, m.failure, m.input, m.output, m.generation, m.first_seq,
+  1 + c.run / ?7
 FROM copy c, semel_run m WHERE m.run = ?1
 )sql";
 
@@ -70,12 +79,15 @@ void fill_sqlite(const std::filesystem::path& file, const Copies& copies, Progre
   const auto database = sqlite::Database::open(file.string(), sqlite::Database::Access::write,
                                                {.cache_kib = fill_cache_kib});
   database->run("PRAGMA synchronous = OFF");
+  sqlite::Statement{*database, sqlite_eras}.run(copies.first, copies.first + copies.count - 1,
+                                                store::keys_per_era_default);
   sqlite::Statement runs{*database, sqlite_runs};
   sqlite::Statement entries{*database, sqlite_entries};
   in_parts(copies, progress,
            [&](store::RunKey first, store::RunKey last, std::int64_t begin, std::int64_t step) {
              database->run("BEGIN IMMEDIATE");
-             runs.run(copies.model, first, last, begin, copies.first, step);
+             runs.run(copies.model, first, last, begin, copies.first, step,
+                      store::keys_per_era_default);
              entries.run(copies.model, first, last);
              database->run("COMMIT");
              database->checkpoint();

@@ -20,18 +20,21 @@ namespace semel {
 
 namespace {
 
+using Claims = std::shared_ptr<store::KeyClaims>;
+
 template <class Store>
-base::Result<engine::OpenedStore> with_reader(base::Result<std::unique_ptr<Store>> opened) {
+base::Result<engine::OpenedStore> with_reader(base::Result<std::unique_ptr<Store>> opened,
+                                              Claims claims = nullptr) {
   if (!opened) return opened.error();
   auto reader = (*opened)->reader();
   if (!reader) return reader.error();
-  return engine::OpenedStore{std::move(*opened), std::move(*reader)};
+  return engine::OpenedStore{std::move(*opened), std::move(*reader), std::move(claims)};
 }
 
 /// In memory the database outlives the store, so that a crash in a test loses what a crash loses.
 engine::StoreFactory memory_stores() {
-  return [database = store::make_memory_database()] {
-    return with_reader(store::SqliteStore::open(database));
+  return [database = store::make_memory_database(), claims = std::make_shared<store::KeyClaims>()] {
+    return with_reader(store::SqliteStore::open(database, claims), claims);
   };
 }
 
@@ -60,8 +63,9 @@ engine::StoreFactory stores_of(const std::string& url, const Identity& identity)
   if (url == "memory:") return memory_stores();
   const std::string sqlite = "sqlite:";
   if (url.starts_with(sqlite) && url.size() > sqlite.size()) {
-    return [options = store::SqliteOptions{.path = url.substr(sqlite.size())}] {
-      return with_reader(store::SqliteStore::open(options));
+    return [options = store::SqliteOptions{.path = url.substr(sqlite.size()),
+                                           .claims = std::make_shared<store::KeyClaims>()}] {
+      return with_reader(store::SqliteStore::open(options), options.claims);
     };
   }
   if (is_postgres(url)) {

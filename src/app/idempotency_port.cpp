@@ -15,6 +15,12 @@ void EnginePort::execute(store::Command command, Reply reply) {
     reply(base::Fault{base::Errc::refused, "the engine has stopped"});
 }
 
+void EnginePort::execute(idempotency::Errand& errand) {
+  refuse_inside_workflow();
+  if (!driver_->execute(errand))
+    tell(errand, base::Fault{base::Errc::refused, "the engine has stopped"});
+}
+
 base::Result<Answer> EnginePort::call(store::Command command) {
   refuse_inside_workflow();
 

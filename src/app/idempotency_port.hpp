@@ -17,11 +17,14 @@ class EnginePort final : public idempotency::Port {
 
   /// The reply comes from inside the engine. Throws CALL_INSIDE_WORKFLOW.
   void execute(store::Command command, Reply reply) override;
+  void execute(idempotency::Errand& errand) override;
   /// Throws CALL_INSIDE_WORKFLOW, CALL_ON_LOOP, ENGINE_STOPPED.
   base::Result<store::Answer> call(store::Command command) override;
   void go_on(std::function<void()> action) override;
 
   TimePoint now() const override { return driver_->now(); }
+
+  store::KeyClaims* claims() override { return driver_->claims(); }
 
  private:
   std::shared_ptr<engine::Driver> driver_;

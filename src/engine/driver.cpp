@@ -76,6 +76,29 @@ detail::Detached run_detached(StepJob job, Driver& driver, StepContext context) 
 
 }  // namespace
 
+bool Driver::execute(store::Command command, Reply reply) {
+  /// Its own until it is done.
+  struct Replying final : idempotency::Errand {
+    explicit Replying(Reply to) : reply(std::move(to)) {}
+
+    void done(base::Result<store::Answer> answer) override {
+      const auto kept = std::move(self);
+      reply(std::move(answer));
+    }
+
+    Reply reply;
+    std::unique_ptr<Replying> self;
+  };
+
+  auto made = std::make_unique<Replying>(std::move(reply));
+  Replying& errand = *made;
+  errand.command = std::move(command);
+  errand.self = std::move(made);
+  if (execute(errand)) return true;
+  const auto dropped = std::move(errand.self);
+  return false;
+}
+
 void feed(Loop& loop, Input& input, TimePoint now) {
   if (auto* finished = std::get_if<StepFinished>(&input)) {
     loop.step_finished(finished->run, finished->op, finished->attempt, std::move(finished->outcome),

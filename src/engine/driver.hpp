@@ -5,6 +5,8 @@
 #include "base/clock.hpp"
 #include "engine/driver_meter.hpp"
 #include "engine/loop.hpp"
+#include "idempotency/port.hpp"
+#include "store/key_claims.hpp"
 #include "store/store.hpp"
 
 #include <condition_variable>
@@ -54,11 +56,19 @@ class Driver {
   /// From any thread; inputs are fed in the order they come. False once it has stopped: nobody will look at it.
   virtual bool post(Input input) = 0;
 
-  using Reply = std::function<void(base::Result<store::Answer>)>;
+  using Reply = idempotency::Reply;
 
-  /// Executes a command about a reservation, at the time that is then. From any thread. `reply` is called once, on any
-  /// thread, and must neither block nor throw. False once it has stopped: nothing happens, and nobody replies.
-  virtual bool execute(store::Command command, Reply reply) = 0;
+  /// Executes a command about a reservation, at the time that is then. From any thread. False once it has stopped: nothing
+  /// happens, and nobody is told.
+  virtual bool execute(idempotency::Errand& errand) = 0;
+
+  /// The same. `reply` is called once, on any thread, and must neither block nor throw.
+  bool execute(store::Command command, Reply reply);
+
+  /// Where keys are claimed before the store hears of them. Whoever executes a `Reserve` that `is_claimed` settles its claim
+  /// behind the answer. Where the transaction fails the driver does, once it has reserved the key, unfinished, in the store
+  /// that was opened anew. None: nothing is claimed here. From any thread.
+  virtual store::KeyClaims* claims() { return nullptr; }
 
   /// Returns true once `waiting` is done; false if it took too long or cannot ever be. Throws CALL_ON_LOOP where waiting
   /// would keep from happening what is waited for.
@@ -89,10 +99,12 @@ class Driver {
   DriverMeter meter_;
 };
 
-/// Opens the store, again where it was lost. The reader that comes with it sees what it commits.
+/// Opens the store, again where it was lost. The reader that comes with it sees what it commits. The claims, where there
+/// are any, are the same each time.
 struct OpenedStore {
   std::unique_ptr<store::Store> store;
   std::shared_ptr<store::Reader> reader;
+  std::shared_ptr<store::KeyClaims> claims{};
 };
 
 using StoreFactory = std::function<base::Result<OpenedStore>()>;

@@ -19,10 +19,13 @@ class InlineDriver final : public Driver, Host {
     return true;
   }
 
-  bool execute(store::Command command, Reply reply) override {
-    return post([command = std::move(command), reply = std::move(reply)](Loop& loop,
-                                                                         TimePoint now) mutable {
-      loop.reservation(std::move(command), reply, now);
+  using Driver::execute;
+
+  bool execute(idempotency::Errand& errand) override {
+    return post([&errand](Loop& loop, TimePoint now) {
+      loop.reservation(
+          errand.command,
+          [&errand](base::Result<store::Answer> answer) { tell(errand, std::move(answer)); }, now);
     });
   }
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <iterator>
+#include <ranges>
 
 namespace semel::engine {
 
@@ -17,7 +17,7 @@ constexpr std::chrono::seconds rest_max{1};
 constexpr std::chrono::seconds slow_segment{1};
 /// A quick body is back in so long, and so is a caller who has its answer and has more to ask. To be woken up takes about
 /// as much again.
-constexpr std::chrono::microseconds soon{50};
+constexpr std::chrono::microseconds soon{100};
 /// A batch of so few commands is committed by the loop itself, where it has nothing else to do.
 constexpr std::size_t few_commands = 4;
 /// A batch of so many is worth a commit of its own.
@@ -34,6 +34,34 @@ bool is_quick(const store::Command& command) {
          std::holds_alternative<store::StartRun>(command) ||
          std::holds_alternative<store::Deliver>(command) ||
          std::holds_alternative<store::ResumeOrStart>(command);
+}
+
+using Errands = std::vector<idempotency::Errand*>;
+
+/// Their commands go behind those of the loop's batch.
+void take_along(const Errands& errands, std::vector<store::Command>& commands, TimePoint now) {
+  commands.reserve(commands.size() + errands.size());
+  for (idempotency::Errand* errand : errands) {
+    idempotency::set_now(errand->command, now);
+    commands.push_back(std::move(errand->command));
+  }
+}
+
+/// Gives their commands back; says what each is to be told. What is the loop's stays.
+std::vector<base::Result<store::Answer>> part_from(
+    const Errands& errands, std::vector<store::Command>& commands,
+    base::Result<std::vector<store::Answer>>& answers) {
+  const auto own_count = commands.size() - errands.size();
+  for (std::size_t i = 0; i < errands.size(); ++i)
+    errands[i]->command = std::move(commands[own_count + i]);
+  commands.erase(commands.begin() + static_cast<std::ptrdiff_t>(own_count), commands.end());
+  if (!answers) return {errands.size(), answers.error()};
+  std::vector<base::Result<store::Answer>> told;
+  told.reserve(errands.size());
+  for (store::Answer& answer : *answers | std::views::drop(own_count))
+    told.emplace_back(std::move(answer));
+  answers->resize(own_count);
+  return told;
 }
 
 void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
@@ -57,6 +85,7 @@ ThreadedDriver::ThreadedDriver(const Registry& registry, StoreFactory stores,
       clients_(std::move(clients)),
       options_(std::move(options)),
       store_(std::move(opened)),
+      claims_(store_.claims),
       loop_(registry, random_, *this, options_.loop),
       pool_(options_.step_threads),
       committer_([this] { run_committer(); }),
@@ -89,15 +118,15 @@ bool ThreadedDriver::post(Input input) {
   return true;
 }
 
-bool ThreadedDriver::execute(store::Command command, Reply reply) {
-  bool is_wanted = false;
+bool ThreadedDriver::execute(idempotency::Errand& errand) {
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
     if (stop_committer_) return false;
-    asides_.push_back({std::move(command), std::move(reply)});
-    is_wanted = asides_.size() == asides_wanted_;
+    is_first = errands_.empty();
+    errands_.push_back(&errand);
   }
-  if (is_wanted) wake_committer_.notify_one();
+  if (is_first) wake_committer_.notify_one();
   return true;
 }
 
@@ -346,36 +375,45 @@ void ThreadedDriver::hand_over_batch() {
   if (committing_ || !loop_.has_batch()) return;
   committing_ = true;
   const bool is_idle = is_idle_but_for_batch();
+  bool has_more = true;
   {
     std::unique_lock lock(mutex_);
     to_commit_.emplace(loop_.take_batch());
     to_commit_since_ = batch_since_.value_or(base::monotonic_now());
     batch_since_.reset();
-    // Those past the loop may have to be waited for, and that is the committer's.
-    if (is_idle && !is_executing_ && asides_.empty()) {
+    if (is_idle && !is_executing_ && errands_.empty()) {
       execute_round(lock);
       expects_input_ = true;
+      has_more = !errands_.empty();
     }
   }
-  wake_committer_.notify_one();
+  // To wake it for nothing would take the processor from the database.
+  if (has_more) wake_committer_.notify_one();
 }
 
-/// Nobody gets a key before those have it back who were told that it is theirs.
-base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& round) {
+/// Nobody gets a key before those have it whose work is done or under way.
+std::optional<base::Fault> ThreadedDriver::put_back() {
+  if (owed_.empty()) return std::nullopt;
+  for (store::Command& each : owed_) idempotency::set_now(each, now());
+  const auto done = store_.store->execute(owed_);
+  if (!done) return done.error();
+  for (const store::Command& each : owed_) claims_->settle(std::get<store::Reserve>(each).id);
+  owed_.clear();
+  return std::nullopt;
+}
+
+base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
+    const std::vector<store::Command>& commands) {
   if (!store_.store) return base::Fault{base::Errc::unavailable, "the store is closed"};
   const auto began = base::monotonic_now();
-  if (!owed_.empty()) {
-    const auto put_back = store_.store->execute(owed_);
-    if (!put_back) {
-      ++own_meter().store_errors;
-      return put_back.error();
-    }
-    owed_.clear();
+  if (const auto fault = put_back()) {
+    ++own_meter().store_errors;
+    return *fault;
   }
-  auto answers = store_.store->execute_growing(round);
+  auto answers = store_.store->execute(commands);
   // Both when it is over: whoever reads them meanwhile sees as many of the one as of the other.
-  own_meter().commands.add(round.size());
-  own_meter().commit_time.add(base::monotonic_now() - began - round.waited());
+  own_meter().commands.add(commands.size());
+  own_meter().commit_time.add(base::monotonic_now() - began);
   if (!answers) {
     ++own_meter().store_errors;
     own_meter().leases_lost = store_.store->leases_lost();
@@ -383,20 +421,14 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(Round& roun
   return answers;
 }
 
-/// None where somebody waits who has to be in the next transaction.
-std::vector<Aside> ThreadedDriver::more_asides(std::size_t count, std::chrono::nanoseconds until) {
-  std::unique_lock lock(mutex_);
-  const auto is_due = [this, count] {
-    return asides_.size() >= count || to_commit_ || stop_committer_;
-  };
-  const auto left = until - base::monotonic_now();
-  if (!is_due() && left > std::chrono::nanoseconds{0}) {
-    asides_wanted_ = count;
-    wake_committer_.wait_for(lock, left, is_due);
-    asides_wanted_ = 1;
+/// Nobody knows what is stored of it: at least the reservation shall be.
+void ThreadedDriver::owe_claimed(const std::vector<store::Command>& commands) {
+  for (const store::Command& command : commands) {
+    const auto* reserve = std::get_if<store::Reserve>(&command);
+    if (reserve == nullptr || !reserve->is_claimed) continue;
+    owed_.emplace_back(*reserve);
+    std::get<store::Reserve>(owed_.back()).outcome.reset();
   }
-  if (to_commit_) return {};
-  return std::exchange(asides_, {});
 }
 
 void ThreadedDriver::run_committer() {
@@ -405,9 +437,9 @@ void ThreadedDriver::run_committer() {
   for (;;) {
     wake_committer_.wait(lock, [this] {
       if (is_executing_) return false;
-      return to_commit_ || (!asides_.empty() && !is_reopening_) || stop_committer_;
+      return to_commit_ || (!errands_.empty() && !is_reopening_) || stop_committer_;
     });
-    if (!to_commit_ && asides_.empty()) return;
+    if (!to_commit_ && errands_.empty()) return;
     execute_round(lock);
   }
 }
@@ -415,23 +447,21 @@ void ThreadedDriver::run_committer() {
 /// What is there to commit, as one transaction, by whoever is alone at the store.
 void ThreadedDriver::execute_round(std::unique_lock<std::mutex>& lock) {
   std::optional<Batch> batch = std::exchange(to_commit_, std::nullopt);
-  std::vector<Aside> asides = std::exchange(asides_, {});
+  const Errands errands = std::exchange(errands_, {});
   const std::optional<base::Fault> lost = lost_;
   const std::chrono::nanoseconds since = to_commit_since_;
   is_executing_ = true;
   lock.unlock();
   if (batch) own_meter().commit_wait.add(base::monotonic_now() - since);
   std::vector<store::Command> none;
-  Round round{batch ? batch->commands : none, std::move(asides), [this] { return now(); },
-              [this](std::size_t count, std::chrono::nanoseconds until) {
-                return more_asides(count, until);
-              }};
+  std::vector<store::Command>& commands = batch ? batch->commands : none;
+  take_along(errands, commands, now());
   const auto began = base::monotonic_now() - base::thread_cpu_time();
-  auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(round);
-  const auto ended = base::monotonic_now() - base::thread_cpu_time() - round.waited();
+  auto answers = lost ? base::Result<std::vector<store::Answer>>(*lost) : execute_all(commands);
+  const auto ended = base::monotonic_now() - base::thread_cpu_time();
   const auto flushed = answers ? store_.store->flush_time() : std::nullopt;
-  round.finish(answers);
-  if (!answers) std::ranges::move(round.take_begun(), std::back_inserter(owed_));
+  if (!answers) owe_claimed(commands);
+  auto told = part_from(errands, commands, answers);
   lock.lock();
   is_executing_ = false;
   if (!answers) lost_ = answers.error();
@@ -442,7 +472,8 @@ void ThreadedDriver::execute_round(std::unique_lock<std::mutex>& lock) {
   if (batch || lost_) wake_loop_.notify_one();
   left_store_.notify_one();
   lock.unlock();
-  round.reply();
+  // What they hold may go on as it goes.
+  idempotency::tell(errands, told);
   lock.lock();
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/clock.hpp"
 #include "engine/driver.hpp"
-#include "engine/round.hpp"
 #include "engine/thread_pool.hpp"
 
 #include <atomic>
@@ -31,7 +30,11 @@ class ThreadedDriver final : public Driver, Host {
   ~ThreadedDriver() override;
 
   bool post(Input input) override;
-  bool execute(store::Command command, Reply reply) override;
+  using Driver::execute;
+  bool execute(idempotency::Errand& errand) override;
+
+  store::KeyClaims* claims() override { return claims_.get(); }
+
   bool wait(Waiting& waiting, const Patience& patience) override;
   bool is_loop_thread() const override;
   void start_workers() override;
@@ -55,8 +58,9 @@ class ThreadedDriver final : public Driver, Host {
 
   void run_committer();
   void execute_round(std::unique_lock<std::mutex>& lock);
-  base::Result<std::vector<store::Answer>> execute_all(Round& round);
-  std::vector<Aside> more_asides(std::size_t count, std::chrono::nanoseconds until);
+  base::Result<std::vector<store::Answer>> execute_all(const std::vector<store::Command>& commands);
+  std::optional<base::Fault> put_back();
+  void owe_claimed(const std::vector<store::Command>& commands);
   void feed_inputs();
   void feed_all(std::vector<Input> inputs);
   bool wait_on_loop(Waiting& waiting, const Patience& patience);
@@ -87,6 +91,7 @@ class ThreadedDriver final : public Driver, Host {
   StepClientFactory clients_;
   ThreadedDriverOptions options_;
   OpenedStore store_;
+  const std::shared_ptr<store::KeyClaims> claims_;
   Loop loop_;
 
   std::mutex mutex_;
@@ -100,10 +105,9 @@ class ThreadedDriver final : public Driver, Host {
   std::optional<Batch> to_commit_;
   std::chrono::nanoseconds to_commit_since_{0};  ///< when it got its first command
   std::optional<ExecutedBatch> executed_;
-  std::vector<Aside> asides_;
-  std::size_t asides_wanted_ = 1;  ///< so many wake the committer
-  bool is_executing_ = false;      ///< somebody is at the store, and alone there
-  bool is_reopening_ = false;      ///< the loop is, and the committer keeps away from it
+  std::vector<idempotency::Errand*> errands_;  ///< commands past the loop
+  bool is_executing_ = false;                  ///< somebody is at the store, and alone there
+  bool is_reopening_ = false;  ///< the loop is, and the committer keeps away from it
   std::optional<base::Fault>
       lost_;  ///< why nothing is executed any more until the store is open again
   std::chrono::nanoseconds waited_for_disk_{0};  ///< by the committer, the last time
@@ -112,7 +116,7 @@ class ThreadedDriver final : public Driver, Host {
   bool stop_committer_ = false;
 
   // Whoever is at the store:
-  /// Reservations whose owners began and whose transactions failed: they come before all else.
+  /// Reservations whose owners claimed them and whose transactions failed: they come before all else.
   std::vector<store::Command> owed_;
 
   // The loop's thread alone:

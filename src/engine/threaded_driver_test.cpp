@@ -7,7 +7,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <future>
+#include <type_traits>
 
 namespace semel::engine {
 
@@ -20,7 +22,9 @@ using Answer = base::Result<store::Answer>;
 struct Disk {
   std::shared_ptr<store::Model> model = std::make_shared<store::Model>();
   std::atomic<int> opened = 0;
+  std::shared_ptr<store::KeyClaims> claims = std::make_shared<store::KeyClaims>();
   std::atomic<bool> fails = false;       ///< the next commit that reserves; then not any more
+  std::atomic<bool> lands = false;       ///< although it fails
   std::atomic<bool> is_held = false;     ///< commits wait
   std::atomic<int> commits_waiting = 0;  ///< because of that
   std::atomic<std::size_t> largest = 0;  ///< batch so far
@@ -33,45 +37,23 @@ class DiskStore final : public store::Store {
   explicit DiskStore(Disk& disk) : disk_(disk), store_(store::make_model_store(disk.model)) {}
 
   base::Result<std::vector<store::Answer>> execute(std::span<const store::Command> batch) override {
+    const auto has = [batch]<class Command>(std::type_identity<Command>) {
+      return std::ranges::any_of(batch, [](const store::Command& command) {
+        return std::holds_alternative<Command>(command);
+      });
+    };
+    if (has(std::type_identity<store::StartRun>{})) disk_.starter = std::this_thread::get_id();
     ++disk_.commits_waiting;
     disk_.is_held.wait(true);
     --disk_.commits_waiting;
     disk_.largest = std::max<std::size_t>(disk_.largest, batch.size());
-    const bool reserves = std::ranges::any_of(batch, [](const store::Command& command) {
-      return std::holds_alternative<store::Reserve>(command);
-    });
-    if (reserves && disk_.fails.exchange(false))
-      return base::Fault{base::Errc::unavailable, "the disk"};
-    return store_->execute(batch);
-  }
-
-  base::Result<std::vector<store::Answer>> execute_growing(store::GrowingBatch& batch) override {
-    const store::Model before = *disk_.model;
-    std::vector<store::Answer> answers;
-    bool is_about_keys = false;
-    for (auto part = batch.next(); !part.empty(); part = batch.next()) {
-      for (const store::Command& command : part) {
-        is_about_keys = is_about_keys || std::holds_alternative<store::Reserve>(command) ||
-                        std::holds_alternative<store::Complete>(command);
-        if (std::holds_alternative<store::StartRun>(command))
-          disk_.starter = std::this_thread::get_id();
-        answers.push_back(store_->execute({&command, 1}).value().front());
-        batch.executed(answers.back());
-      }
-    }
-    ++disk_.commits_waiting;
-    disk_.is_held.wait(true);
-    --disk_.commits_waiting;
-    disk_.largest = std::max<std::size_t>(disk_.largest, answers.size());
-    const bool reserves = std::ranges::any_of(answers, [](const store::Answer& answer) {
-      return std::holds_alternative<store::Acquired>(answer);
-    });
+    const bool reserves = has(std::type_identity<store::Reserve>{});
     if (reserves && disk_.fails.exchange(false)) {
-      *disk_.model = before;
+      if (disk_.lands) static_cast<void>(store_->execute(batch));
       return base::Fault{base::Errc::unavailable, "the disk"};
     }
-    if (is_about_keys) ++disk_.commits;
-    return answers;
+    if (reserves || has(std::type_identity<store::Complete>{})) ++disk_.commits;
+    return store_->execute(batch);
   }
 
  private:
@@ -80,32 +62,40 @@ class DiskStore final : public store::Store {
 };
 
 std::unique_ptr<ThreadedDriver> open(Disk& disk, const Registry& registry) {
-  auto driver =
-      ThreadedDriver::open(registry,
-                           [&disk]() -> base::Result<OpenedStore> {
-                             ++disk.opened;
-                             return OpenedStore{std::make_unique<DiskStore>(disk), nullptr};
-                           },
-                           {}, {.step_threads = 1});
+  auto driver = ThreadedDriver::open(registry,
+                                     [&disk]() -> base::Result<OpenedStore> {
+                                       ++disk.opened;
+                                       return OpenedStore{std::make_unique<DiskStore>(disk),
+                                                          nullptr, disk.claims};
+                                     },
+                                     {}, {.step_threads = 1});
   REQUIRE(driver);
   return std::move(*driver);
 }
 
 store::ReservationId id_of(const std::string& key) { return {"default", "test", "", key}; }
 
-store::Command reserve(const std::string& key, bool begins_early = false,
-                       const std::string& fingerprint = "") {
+store::Reserve reserve(const std::string& key, const std::string& fingerprint = "") {
   store::Reserve ask;
   ask.id = id_of(key);
   ask.fingerprint = fingerprint;
   ask.lease = 30s;
   ask.ttl = 1h;
-  ask.begins_early = begins_early;
   return ask;
 }
 
-store::Command complete(const std::string& key, store::Fence fence) {
-  return store::Complete{.id = id_of(key), .fence = fence, .answer = "done"};
+/// Claims the key and asks for it to be stored.
+store::Reserve claimed(Disk& disk, store::Reserve ask) {
+  REQUIRE(disk.claims->claim(ask, TimePoint::max()) == store::KeyClaims::Claimed::yes);
+  ask.is_claimed = true;
+  return ask;
+}
+
+/// The same with what came of the work.
+store::Reserve claimed_and_done(Disk& disk, store::Reserve ask) {
+  ask = claimed(disk, std::move(ask));
+  ask.outcome = store::Reserve::Outcome{.answer = "done"};
+  return ask;
 }
 
 std::future<Answer> ask(ThreadedDriver& driver, store::Command command) {
@@ -122,8 +112,6 @@ Answer ask_until_answered(ThreadedDriver& driver, const store::Command& command)
   while (!answer) answer = ask(driver, command).get();
   return answer;
 }
-
-store::Fence fence_of(const Answer& answer) { return std::get<store::Acquired>(*answer).fence; }
 
 /// Commits wait from now on. What the loop does when it opens the store is over by then.
 void hold(Disk& disk, ThreadedDriver& driver) {
@@ -273,28 +261,7 @@ TEST_CASE("what was accepted before the driver stops is executed, and nothing is
   CHECK_FALSE(driver->execute(reserve("late"), [](const Answer&) { CHECK(false); }));
 }
 
-TEST_CASE(
-    "who may begin early is told before the commit; who finds the key taken is told behind it") {
-  Disk disk;
-  const Registry registry;
-  const auto driver = open(disk, registry);
-  hold(disk, *driver);
-
-  const Answer first = ask(*driver, reserve("a", true)).get();
-  auto second = ask(*driver, reserve("a", true));
-  while (disk.commits_waiting == 0) std::this_thread::yield();
-  const bool was_told = second.wait_for(0s) == std::future_status::ready;
-  let_go(disk);
-  const Answer told = second.get();
-
-  REQUIRE(first);
-  CHECK(std::holds_alternative<store::Acquired>(*first));
-  CHECK_FALSE(was_told);
-  REQUIRE(told);
-  CHECK(std::holds_alternative<store::InProgress>(*told));
-}
-
-TEST_CASE("who may not begin early is told behind the commit") {
+TEST_CASE("who reserves a key is told behind the commit") {
   Disk disk;
   const Registry registry;
   const auto driver = open(disk, registry);
@@ -309,80 +276,134 @@ TEST_CASE("who may not begin early is told behind the commit") {
   CHECK(is_acquired(std::move(asked)));
 }
 
-TEST_CASE("what comes of quick work is one commit with its reservation") {
+TEST_CASE("a key that was claimed and what came of the work are one commit") {
   Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
   const Registry registry;
   const auto driver = open(disk, registry);
-  // Behind the commit that opens the node: what joins one that is about to be made may be told before it, and finished behind.
-  driver->counters();
-  REQUIRE(is_acquired(ask(*driver, reserve("before"))));
+  REQUIRE(driver->claims() == disk.claims.get());
   const int before = disk.commits;
 
-  std::promise<Answer> done;
-  REQUIRE(driver->execute(reserve("a", true), [&](const Answer& acquired) {
-    driver->execute(complete("a", fence_of(acquired)),
-                    [&](Answer answer) { done.set_value(std::move(answer)); });
-  }));
-  const Answer completed = done.get_future().get();
+  CHECK(is_acquired(ask(*driver, claimed_and_done(disk, reserve("a")))));
 
-  REQUIRE(completed);
-  CHECK(std::holds_alternative<store::Done>(*completed));
   CHECK(disk.commits == before + 1);
   CHECK(disk.model->reservations.at(id_of("a")).answer == "done");
 }
 
-TEST_CASE("a reservation whose owner began early is durable although nothing comes of it") {
+TEST_CASE("an errand comes back with its command") {
+  struct Noted final : idempotency::Errand {
+    void done(Answer answer) override { told.set_value(std::move(answer)); }
+
+    std::promise<Answer> told;
+  };
+
   Disk disk;
   const Registry registry;
   const auto driver = open(disk, registry);
-  const int before = disk.commits;
+  Noted errand;
+  errand.command = reserve("a");
 
-  REQUIRE(is_acquired(ask(*driver, reserve("a", true))));
-  while (disk.commits == before) std::this_thread::yield();
+  REQUIRE(driver->execute(errand));
 
-  CHECK(disk.commits == before + 1);
+  CHECK(is_acquired(errand.told.get_future()));
+  CHECK(std::get<store::Reserve>(errand.command).id == id_of("a"));
 }
 
-TEST_CASE(
-    "the commit fails behind those who began early: they have their keys again before anybody "
-    "asks") {
+TEST_CASE("a desk goes on once with all of its errands that one commit was about") {
+  struct Noting final : idempotency::Desk {
+    void go_on(std::vector<idempotency::Errand*> errands) override { told.set_value(errands); }
+
+    std::promise<std::vector<idempotency::Errand*>> told;
+  };
+
+  struct Noted final : idempotency::Errand {
+    void done(Answer came) override { answer = std::move(came); }
+
+    Answer answer = store::Answer{};
+  };
+
   Disk disk;
   const Registry registry;
   const auto driver = open(disk, registry);
+  const auto desk = std::make_shared<Noting>();
+  std::array<Noted, 2> errands;
+  for (Noted& errand : errands) {
+    errand.command = reserve("a");
+    errand.desk = desk;
+  }
+  hold(disk, *driver);
+  auto before = ask(*driver, reserve("before"));
+  while (disk.commits_waiting == 0) std::this_thread::yield();
+
+  for (Noted& errand : errands) REQUIRE(driver->execute(errand));
+  let_go(disk);
+  const auto told = desk->told.get_future().get();
+
+  CHECK(is_acquired(std::move(before)));
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] == &errands[0]);
+  CHECK(told[1] == &errands[1]);
+  CHECK(std::holds_alternative<store::Acquired>(*errands[0].answer));
+  CHECK(std::holds_alternative<store::InProgress>(*errands[1].answer));
+}
+
+TEST_CASE("the commit of what was claimed fails: the key is reserved before anybody asks for it") {
+  Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  store::Reserve command;
+  SUBCASE("its work was done") { command = claimed_and_done(disk, reserve("a", "x")); }
+  SUBCASE("its work goes on") { command = claimed(disk, reserve("a", "x")); }
   disk.fails = true;
 
-  const Answer begun = ask(*driver, reserve("a", true, "x")).get();
-  REQUIRE(begun);
-  while (disk.opened == 1) std::this_thread::yield();
-  const Answer same = ask_until_answered(*driver, reserve("a", true, "x"));
-  const Answer other = ask_until_answered(*driver, reserve("a", true, "y"));
-  const Answer completed = ask_until_answered(*driver, complete("a", fence_of(begun)));
-  const Answer replay = ask_until_answered(*driver, reserve("a", true, "x"));
+  const Answer lost = ask(*driver, command).get();
+  CHECK_FALSE(lost);
+  const Answer same = ask_until_answered(*driver, reserve("a", "x"));
+  const Answer other = ask_until_answered(*driver, reserve("a", "y"));
 
   CHECK(std::holds_alternative<store::InProgress>(*same));
   CHECK(std::holds_alternative<store::KeyReused>(*other));
-  CHECK(std::holds_alternative<store::Done>(*completed));
-  CHECK(std::holds_alternative<store::Replay>(*replay));
+  CHECK_FALSE(disk.claims->find(id_of("a")));
 }
 
-TEST_CASE(
-    "the commit fails behind work that was quick: its owner is told, and the key stays in "
-    "progress") {
+TEST_CASE("the commit of what was claimed landed although it failed: what came of the work stays") {
   Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
   const Registry registry;
   const auto driver = open(disk, registry);
+  disk.lands = true;
   disk.fails = true;
 
-  std::promise<Answer> done;
-  REQUIRE(driver->execute(reserve("a", true), [&](const Answer& acquired) {
-    driver->execute(complete("a", fence_of(acquired)),
-                    [&](Answer answer) { done.set_value(std::move(answer)); });
-  }));
-  const Answer completed = done.get_future().get();
-  const Answer after = ask_until_answered(*driver, reserve("a", true));
+  const Answer unknown = ask(*driver, claimed_and_done(disk, reserve("a"))).get();
+  const Answer after = ask_until_answered(*driver, reserve("a"));
 
-  CHECK_FALSE(completed);
-  CHECK(std::holds_alternative<store::InProgress>(*after));
+  CHECK_FALSE(unknown);
+  REQUIRE(std::holds_alternative<store::Replay>(*after));
+  CHECK(std::get<store::Replay>(*after).answer == "done");
+  CHECK_FALSE(disk.claims->find(id_of("a")));
+}
+
+TEST_CASE("what was claimed when the store was lost already is reserved as well") {
+  Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  hold(disk, *driver);
+  disk.fails = true;
+  auto first = ask(*driver, reserve("first"));
+  while (disk.commits_waiting == 0) std::this_thread::yield();
+  auto second = ask(*driver, claimed_and_done(disk, reserve("a")));
+  let_go(disk);
+
+  CHECK_FALSE(first.get());
+  const Answer lost = second.get();
+  const Answer after = ask_until_answered(*driver, reserve("a"));
+
+  // It may have come when the store was open again.
+  CHECK((std::holds_alternative<store::InProgress>(*after) ||
+         (lost && std::holds_alternative<store::Replay>(*after))));
+  CHECK((lost || !disk.claims->find(id_of("a"))));
 }
 
 }  // namespace semel::engine

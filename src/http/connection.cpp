@@ -144,9 +144,7 @@ bool Connection::read_more() {
 
 // ------------------------------------------------------------------------------------------------ answers
 
-bool Connection::post(std::function<void()> work) {
-  return loop_.hand_over([self = shared_from_this(), work = std::move(work)] { work(); });
-}
+bool Connection::post(std::function<void()> work) { return loop_.hand_over(std::move(work)); }
 
 void Connection::answer(Response response) {
   if (loop_.is_here()) {

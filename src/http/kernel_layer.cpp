@@ -3,12 +3,15 @@
 #include "base/clock.hpp"
 #include "http/keyed_answers.hpp"
 #include "http/problem.hpp"
+#include "http/request_errand.hpp"
 #include "http/stored_answer.hpp"
 #include "idempotency/fingerprint.hpp"
 #include "idempotency/kernel.hpp"
 #include "idempotency/request_fingerprint.hpp"
 #include "idempotency/scope.hpp"
 
+#include <mutex>
+#include <optional>
 #include <utility>
 
 namespace semel::http {
@@ -42,75 +45,194 @@ std::string scope_of(const KeyedRequest& keyed) {
 }
 
 /// Without a key: done as often as it is asked for.
-void run_unkeyed(const std::function<void(Done)>& run, Done done) {
-  run([done = std::move(done)](Response answer) {
+void run_unkeyed(const std::shared_ptr<KeyedWork>& work) {
+  work->run(KeyedWork::Begin::now, [work](Response answer) {
     claim_nothing(answer);
-    done(std::move(answer));
+    work->answer(std::move(answer));
   });
 }
 
-/// One request, from its reservation to its answer.
-class Exchange : public std::enable_shared_from_this<Exchange> {
- public:
-  Exchange(Kernel& kernel, std::shared_ptr<const Policy> policy, std::function<void(Done)> run,
-           Done done)
-      : kernel_(kernel), policy_(std::move(policy)), run_(std::move(run)), done_(std::move(done)) {}
+/// Work that takes longer than this under a claim is reserved in the store: another request under its key is a conflict,
+/// also after a crash.
+constexpr std::chrono::milliseconds claimed_max{1};
 
-  void begin(store::Reserve ask, const idempotency::Patience& patience) {
-    id_ = ask.id;
-    lease_ = ask.lease;
-    kernel_.reserve(
-        std::move(ask), patience,
-        [self = shared_from_this()](const base::Result<Found>& found) { self->reserved(found); });
+/// One request, from its reservation to its answer.
+class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErrand {
+ public:
+  Exchange(Kernel& kernel, std::shared_ptr<const Policy> policy, std::shared_ptr<KeyedWork> work)
+      : RequestErrand(std::move(work)), kernel_(kernel), policy_(std::move(policy)) {}
+
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// A handler that was dropped, by a server that stops, says nothing any more. A reservation ends with its lease.
+  ~Exchange() override {
+    if (ask().is_claimed && held_ == Held::claim && !is_handled_) kernel_.give_up(ask().id);
+  }
+
+  /// `may_claim`: the work ends with this process, and may be begun anew by whoever asks then.
+  void begin(store::Reserve wanted, const idempotency::Patience& patience, bool may_claim) {
+    command = std::move(wanted);
+    if (may_claim && kernel_.claim(ask())) {
+      execute_claimed();
+      return;
+    }
+    kernel_.reserve(ask(), patience, [self = shared_from_this()](const base::Result<Found>& found) {
+      self->reserved(found);
+    });
   }
 
  private:
+  /// What is asked for, and with its outcome the errand. One of them: there are thousands of these, and the allocator is
+  /// quick up to a kilobyte.
+  store::Reserve& ask() { return *std::get_if<store::Reserve>(&command); }
+
+  /// As what the key is the request's own.
+  enum class Held : std::uint8_t {
+    claim,        ///< in memory
+    reserving,    ///< a claim that is about to become a reservation
+    reservation,  ///< under the fence
+    nothing,      ///< a claim, and the store failed: it sees to the reservation itself
+  };
+
   void reserved(const base::Result<Found>& found) {
     const auto* acquired = found ? std::get_if<store::Acquired>(&*found) : nullptr;
-    if (acquired != nullptr) {
-      execute(acquired->fence);
-    } else {
-      done_(answer_to(*policy_, found));
+    if (acquired == nullptr) {
+      work().answer(answer_to(*policy_, found));
+      return;
     }
+    keep(acquired->fence);
+    run(KeyedWork::Begin::later);
   }
 
-  void execute(store::Fence fence) {
+  void run(KeyedWork::Begin begin) {
+    work().run(begin,
+               [self = shared_from_this()](Response answer) { self->handled(std::move(answer)); });
+  }
+
+  void keep(store::Fence fence) {
+    held_ = Held::reservation;
     fence_ = fence;
-    kept_ = kernel_.keep(id_, fence_, lease_);
-    run_([self = shared_from_this()](Response answer) { self->handled(std::move(answer)); });
+    timer_ = kernel_.keep(ask().id, fence_, ask().lease);
   }
 
-  /// The answer is stored, or the key is free again, before the client hears of it.
+  void execute_claimed() {
+    ask().is_claimed = true;
+    run(KeyedWork::Begin::now);
+    const std::lock_guard lock(mutex_);
+    if (is_handled_) return;
+    timer_ = kernel_.later(claimed_max, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->make_durable();
+    });
+  }
+
+  void make_durable() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_handled_) return;
+      held_ = Held::reserving;
+    }
+    kernel_.execute(ask(), [self = shared_from_this()](const base::Result<store::Answer>& answer) {
+      self->made_durable(answer);
+    });
+  }
+
+  void made_durable(const base::Result<store::Answer>& answer) {
+    const auto* acquired = answer ? std::get_if<store::Acquired>(&*answer) : nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (acquired != nullptr) {
+        keep(acquired->fence);
+      } else {
+        held_ = Held::nothing;
+      }
+      if (!is_handled_) return;
+    }
+    finish();
+  }
+
   void handled(Response answer) {
     claim_nothing(answer);
-    store::Command command = store::Release{.id = id_, .fence = fence_};
-    if (policy_->stored.contains(answer.status)) {
-      std::string bytes = store_answer(answer);
-      const bool fits = bytes.size() <= policy_->answer_bytes_max;
-      command = store::Complete{.id = id_,
-                                .fence = fence_,
-                                .state = fits ? store::ReservationState::completed
-                                              : store::ReservationState::not_retained,
-                                .answer = fits ? std::move(bytes) : std::string{}};
+    {
+      const std::lock_guard lock(mutex_);
+      answer_ = std::move(answer);
+      is_handled_ = true;
+      if (held_ == Held::reserving) return;  // finished when the fence is there
     }
-    answer_ = std::move(answer);
-    kernel_.execute(std::move(command),
-                    [self = shared_from_this()](const base::Result<store::Answer>&) {
-                      // Where the store failed or the lease was lost the client gets its answer all the same: the work is done.
-                      self->kept_.reset();
-                      self->done_(std::move(self->answer_));
-                    });
+    finish();
+  }
+
+  /// The answer is stored, or the key is free again, before the client hears of it. Where the store failed or the lease was
+  /// lost it hears all the same: the work is done.
+  void finish() {
+    auto outcome = outcome_of(answer_);
+    switch (held_) {
+      case Held::claim:
+        return outcome ? record(*std::move(outcome)) : give_up();
+      case Held::nothing:
+        return tell();
+      default:
+        break;
+    }
+    store::Command finished = store::Release{.id = ask().id, .fence = fence_};
+    if (outcome) {
+      finished = store::Complete{.id = ask().id,
+                                 .fence = fence_,
+                                 .state = outcome->state,
+                                 .answer = std::move(outcome->answer)};
+    }
+    kernel_.execute(std::move(finished), [self = shared_from_this()](
+                                             const base::Result<store::Answer>&) { self->tell(); });
+  }
+
+  void give_up() {
+    kernel_.give_up(ask().id);
+    tell();
+  }
+
+  void record(store::Reserve::Outcome outcome) {
+    ask().outcome = std::move(outcome);
+    recording_ = shared_from_this();
+    set_out(kernel_.port());
+  }
+
+  void done(base::Result<store::Answer> answer) override { is_recorded_ = answer.has_value(); }
+
+  void go_on() override {
+    const auto self = std::move(recording_);
+    kernel_.recorded(ask().id, is_recorded_);
+    tell();
+  }
+
+  /// None: the answer is not stored.
+  std::optional<store::Reserve::Outcome> outcome_of(const Response& answer) const {
+    if (!policy_->stored.contains(answer.status)) return std::nullopt;
+    std::string bytes = store_answer(answer);
+    if (bytes.size() > policy_->answer_bytes_max)
+      return store::Reserve::Outcome{.state = store::ReservationState::not_retained, .answer = {}};
+    return store::Reserve::Outcome{.answer = std::move(bytes)};
+  }
+
+  void tell() {
+    timer_.reset();
+    work().answer(std::move(answer_));
   }
 
   Kernel& kernel_;
-  std::shared_ptr<const Policy> policy_;
-  std::function<void(Done)> run_;
-  Done done_;
-  store::ReservationId id_;
+  const std::shared_ptr<const Policy> policy_;
+
+  std::mutex
+      mutex_;  ///< of what follows, until the work is done and the key is held as what it is then
+  Held held_ = Held::claim;
   store::Fence fence_ = 0;
-  std::chrono::nanoseconds lease_{0};
-  std::shared_ptr<void> kept_;
+  std::shared_ptr<void>
+      timer_;  ///< when the claim has to become a reservation, or the lease to be renewed
+  bool is_handled_ = false;
   Response answer_;
+
+  // While it is recorded what came of a claim:
+  std::shared_ptr<Exchange> recording_;  ///< itself
+  bool is_recorded_ = false;
 };
 
 class KernelLayer final : public IdempotencyLayer {
@@ -118,14 +240,15 @@ class KernelLayer final : public IdempotencyLayer {
   KernelLayer(IdempotencyStore& store, Policy policy)
       : store_(store), policy_(std::make_shared<const Policy>(std::move(policy))) {}
 
-  void handle(const KeyedRequest& keyed, std::function<void(Done)> run, Done done) override {
+  void handle(const KeyedRequest& keyed, std::shared_ptr<KeyedWork> work) override {
     const Idempotent& wanted = *keyed.contract.idempotency;
-    if (only_reads(keyed.request.method)) return run_unkeyed(run, std::move(done));
+    if (only_reads(keyed.request.method)) return run_unkeyed(work);
     auto key = key_of(keyed.request, wanted.header);
-    if (!key) return done(problem("IDEMPOTENCY_KEY_INVALID", key.error().message));
+    if (!key) return work->answer(problem("IDEMPOTENCY_KEY_INVALID", key.error().message));
     if (!*key) {
-      if (!wanted.required && !policy_->required) return run_unkeyed(run, std::move(done));
-      return done(problem("IDEMPOTENCY_KEY_REQUIRED", "this needs the header " + wanted.header));
+      if (!wanted.required && !policy_->required) return run_unkeyed(work);
+      return work->answer(
+          problem("IDEMPOTENCY_KEY_REQUIRED", "this needs the header " + wanted.header));
     }
     store::Reserve ask;
     ask.id = {.workspace = store_.workspace(),
@@ -135,16 +258,14 @@ class KernelLayer final : public IdempotencyLayer {
     ask.fingerprint = fingerprint_of(*policy_, keyed);
     // A hot replay needs nothing of what follows.
     if (auto finished = store_.kernel().remembered(ask.id, ask.fingerprint))
-      return done(answer_to(*policy_, Found{*std::move(finished)}));
+      return work->answer(answer_to(*policy_, Found{*std::move(finished)}));
     ask.lease = base::bounded(wanted.lease);
     ask.ttl = base::bounded(wanted.ttl);
     ask.on_abandoned = policy_->on_abandoned;
-    // Handlers end with this process. Where others share the store, they do not end with it.
-    ask.begins_early =
-        policy_->on_abandoned == store::OnAbandoned::run && !store_.kernel().options().is_shared;
-    const auto exchange =
-        std::make_shared<Exchange>(store_.kernel(), policy_, std::move(run), std::move(done));
-    exchange->begin(std::move(ask), patience_of(*policy_, keyed.request));
+    // Handlers end with this process.
+    const bool may_claim = policy_->on_abandoned == store::OnAbandoned::run;
+    const auto exchange = std::make_shared<Exchange>(store_.kernel(), policy_, std::move(work));
+    exchange->begin(std::move(ask), patience_of(*policy_, keyed.request), may_claim);
   }
 
  private:

@@ -1,4 +1,4 @@
-// Idempotency at the HTTP boundary, on top of the kernel: a key is reserved before the handler runs, its answer stored
+// Idempotency at the HTTP boundary, on top of the kernel: a key is the request's own before the handler runs, its answer stored
 // before it is sent, and whoever asks again gets the same bytes.
 #pragma once
 

@@ -22,14 +22,23 @@ struct ServerCore::Route {
 };
 
 /// A request under way. Holds all that its handler needs, so that a late one finds it, whatever became of the server.
-struct ServerCore::Exchange {
-  std::shared_ptr<const Route> route;
+struct ServerCore::Exchange final : KeyedWork, std::enable_shared_from_this<Exchange> {
+  std::shared_ptr<const Route> route{};
   const Request& request;
-  Call call;
-  std::shared_ptr<const void> body;
+  Call call{};
+  std::shared_ptr<const void> body{};
   Responder responder;
   std::shared_ptr<HandlerThreads> handlers;
-  std::chrono::nanoseconds since;
+  std::chrono::nanoseconds since = base::monotonic_now();
+
+  Exchange(const Request& its_request, Responder to, std::shared_ptr<HandlerThreads> threads)
+      : request(its_request), responder(std::move(to)), handlers(std::move(threads)) {}
+
+  void run(Begin begin, Done then) override;
+
+  void answer(Response answer) override { responder.answer(std::move(answer)); }
+
+  bool post(std::function<void()> action) override { return responder.post(std::move(action)); }
 };
 
 namespace {
@@ -246,8 +255,7 @@ Admission ServerCore::admit(const Request& request, const ListenerLimits& limits
 }
 
 void ServerCore::handle(const Request& request, Responder responder) {
-  const auto exchange = std::make_shared<Exchange>(Exchange{
-      nullptr, request, {}, nullptr, std::move(responder), handlers_, base::monotonic_now()});
+  const auto exchange = std::make_shared<Exchange>(request, std::move(responder), handlers_);
   std::optional<Response> refusal;
   exchange->route = find(request, exchange->call, refusal);
   if (!prepare_ || !exchange->route || exchange->route->is_open) {
@@ -294,9 +302,9 @@ void ServerCore::go_on(const std::shared_ptr<Exchange>& exchange, std::optional<
                 std::move(exchange->responder));
     return;
   }
-  Done done = [exchange](Response answer) { exchange->responder.answer(std::move(answer)); };
   if (!route.endpoint.spec.idempotency) {
-    run(exchange, std::move(done));
+    exchange->run(KeyedWork::Begin::now,
+                  [exchange](Response answer) { exchange->answer(std::move(answer)); });
     return;
   }
   KeyedRequest keyed{request, route.endpoint.spec, exchange->call, {}};
@@ -305,8 +313,7 @@ void ServerCore::go_on(const std::shared_ptr<Exchange>& exchange, std::optional<
       return exchange->route->endpoint.fingerprint_input(exchange->body.get(), exchange->call);
     };
   }
-  layer_->handle(
-      keyed, [exchange](Done then) { run_later(exchange, std::move(then)); }, std::move(done));
+  layer_->handle(keyed, exchange);
 }
 
 std::optional<Response> ServerCore::parse(Exchange& exchange) {
@@ -339,41 +346,41 @@ Response failed(const Endpoint& endpoint,
 
 }  // namespace
 
-void ServerCore::run(const std::shared_ptr<Exchange>& exchange, Done done) {
-  const Endpoint& endpoint = exchange->route->endpoint;
-  if (endpoint.run_task) {
-    [](std::shared_ptr<Exchange> kept, Done then) -> semel::detail::Detached {
-      const Endpoint& its = kept->route->endpoint;
+void ServerCore::Exchange::run(Begin begin, Done then) {
+  if (!route->endpoint.run_task) {
+    handlers->submit([self = shared_from_this(), then = std::move(then)] {
+      const Endpoint& its = self->route->endpoint;
       Response answer;
       try {
-        std::string text = co_await its.run_task(kept->body.get(), kept->call);
-        answer = answer_of(its, kept->call, std::move(text));
+        std::string text = its.run_blocking(self->body.get(), self->call);
+        answer = answer_of(its, self->call, std::move(text));
       } catch (...) {
-        answer = failed(its, kept->route->on_error);
+        answer = failed(its, self->route->on_error);
       }
       then(std::move(answer));
-    }(exchange, std::move(done));
+    });
     return;
   }
-  exchange->handlers->submit([exchange, done = std::move(done)] {
-    const Endpoint& its = exchange->route->endpoint;
+  if (begin == Begin::later) {
+    // From inside something that a handler may call, and that would wait for itself.
+    const auto work = [self = shared_from_this(), then = std::move(then)] {
+      self->run(Begin::now, then);
+    };
+    // A client that has gone and a server that stops leave nobody whose thread it would be; the work was promised.
+    if (!responder.post(work)) handlers->submit(work);
+    return;
+  }
+  [](std::shared_ptr<Exchange> kept, Done done) -> semel::detail::Detached {
+    const Endpoint& its = kept->route->endpoint;
     Response answer;
     try {
-      std::string text = its.run_blocking(exchange->body.get(), exchange->call);
-      answer = answer_of(its, exchange->call, std::move(text));
+      std::string text = co_await its.run_task(kept->body.get(), kept->call);
+      answer = answer_of(its, kept->call, std::move(text));
     } catch (...) {
-      answer = failed(its, exchange->route->on_error);
+      answer = failed(its, kept->route->on_error);
     }
     done(std::move(answer));
-  });
-}
-
-/// From inside something that a handler may call, and that would wait for itself.
-void ServerCore::run_later(const std::shared_ptr<Exchange>& exchange, Done done) {
-  if (!exchange->route->endpoint.run_task) return run(exchange, std::move(done));
-  const auto work = [exchange, done = std::move(done)] { run(exchange, done); };
-  // A client that has gone and a server that stops leave nobody whose thread it would be; the work was promised.
-  if (!exchange->responder.post(work)) exchange->handlers->submit(work);
+  }(shared_from_this(), std::move(then));
 }
 
 }  // namespace semel::http::detail

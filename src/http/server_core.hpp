@@ -127,8 +127,6 @@ class ServerCore final : public Handler {
   /// Nothing is done for a request that has a refusal.
   void go_on(const std::shared_ptr<Exchange>& exchange, std::optional<Response> refusal);
   static std::optional<Response> parse(Exchange& exchange);
-  static void run(const std::shared_ptr<Exchange>& exchange, Done done);
-  static void run_later(const std::shared_ptr<Exchange>& exchange, Done done);
   void add_route(Route route);
 
   std::shared_ptr<void> attached_;

@@ -270,27 +270,28 @@ TEST_CASE("who asks comes before what they say") {
 /// Answers the second request with a key as the first was answered.
 class Remembering : public IdempotencyLayer {
  public:
-  void handle(const KeyedRequest& keyed, std::function<void(Done)> run, Done done) override {
+  void handle(const KeyedRequest& keyed, std::shared_ptr<KeyedWork> work) override {
     inputs.push_back(keyed.fingerprint_input ? keyed.fingerprint_input() : "");
     const auto key = keyed.request.header(keyed.contract.idempotency->header);
     if (!key) {
-      run(std::move(done));
+      work->run(KeyedWork::Begin::now,
+                [work](Response answer) { work->answer(std::move(answer)); });
       return;
     }
     const std::string id = keyed.call.actor + "/" + std::string(*key);
     {
       const std::lock_guard lock(mutex_);
       if (const auto known = answers_.find(id); known != answers_.end()) {
-        done(known->second);
+        work->answer(known->second);
         return;
       }
     }
-    run([this, id, done = std::move(done)](Response answer) {
+    work->run(KeyedWork::Begin::now, [this, id, work](Response answer) {
       {
         const std::lock_guard lock(mutex_);
         answers_[id] = answer;
       }
-      done(std::move(answer));
+      work->answer(std::move(answer));
     });
   }
 

@@ -11,14 +11,6 @@ constexpr std::size_t entry_overhead = 400;
 
 }  // namespace
 
-std::size_t ReservationIdHash::operator()(const store::ReservationId& id) const {
-  const std::hash<std::string> hash;
-  std::size_t sum = hash(id.key);
-  for (const std::string* part : {&id.scope, &id.ns, &id.workspace})
-    sum = sum * 0x9E3779B97F4A7C15ULL + hash(*part);
-  return sum;
-}
-
 std::optional<FinishedAnswer> AnswerCache::find(const store::ReservationId& id,
                                                 std::string_view fingerprint, TimePoint now) {
   const std::lock_guard lock(mutex_);
@@ -34,7 +26,7 @@ std::optional<FinishedAnswer> AnswerCache::find(const store::ReservationId& id,
 
 AnswerCache::Ticket AnswerCache::ticket(const store::ReservationId& id) const {
   const std::lock_guard lock(mutex_);
-  return removals_[ReservationIdHash{}(id) % removals_.size()];
+  return removals_[store::ReservationIdHash{}(id) % removals_.size()];
 }
 
 void AnswerCache::put(const store::ReservationId& id, std::string fingerprint,

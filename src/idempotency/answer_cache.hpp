@@ -27,10 +27,6 @@ struct FinishedAnswer {
   TimePoint expires_at{};
 };
 
-struct ReservationIdHash {
-  std::size_t operator()(const store::ReservationId& id) const;
-};
-
 class AnswerCache {
  public:
   using Ticket = std::uint64_t;
@@ -59,7 +55,7 @@ class AnswerCache {
   using Entries = std::list<Entry>;
 
   Ticket& removals_of(const store::ReservationId& id) {
-    return removals_[ReservationIdHash{}(id) % removals_.size()];
+    return removals_[store::ReservationIdHash{}(id) % removals_.size()];
   }
 
   void erase(Entries::iterator entry);
@@ -67,7 +63,7 @@ class AnswerCache {
   const std::size_t bytes_max_;
   mutable std::mutex mutex_;
   Entries entries_;  ///< least recently used first
-  std::unordered_map<store::ReservationId, Entries::iterator, ReservationIdHash> by_id_;
+  std::unordered_map<store::ReservationId, Entries::iterator, store::ReservationIdHash> by_id_;
   std::size_t bytes_ = 0;
   /// By a few bits of the key's hash: two keys that share one only cost each other an answer now and then.
   std::array<Ticket, 4096> removals_{};

@@ -91,7 +91,7 @@ Kernel::Kernel(std::shared_ptr<Port> port, const KernelOptions& options)
       cache_(options.is_shared ? 0 : options.cache_bytes_max) {}
 
 std::uint64_t& Kernel::finished_of(const store::ReservationId& id) {
-  return finished_[ReservationIdHash{}(id) % finished_.size()];
+  return finished_[store::ReservationIdHash{}(id) % finished_.size()];
 }
 
 // ------------------------------------------------------------------------------------------------ asking
@@ -104,6 +104,27 @@ void Kernel::reserve(store::Reserve ask, const Patience& patience, FoundReply re
   if (options_.has_timers && patience.wait > nanoseconds{0})
     waiter->deadline = base::monotonic_now() + patience.wait;
   this->ask(waiter);
+}
+
+bool Kernel::claim(const store::Reserve& ask) {
+  store::KeyClaims* claims = port_->claims();
+  if (claims == nullptr || !options_.has_timers) return false;
+  const auto claimed = claims->claim(ask, port_->now() + ask.lease);
+  if (claimed == store::KeyClaims::Claimed::withdrawn) wake(ask.id, Wake::one);
+  const bool is_mine = claimed == store::KeyClaims::Claimed::yes;
+  if (is_mine) ++counts_.misses;
+  return is_mine;
+}
+
+void Kernel::recorded(const store::ReservationId& id, bool is_stored) {
+  if (!is_stored) return;  // whoever executes it keeps the claim until the key is reserved
+  port_->claims()->settle(id);
+  wake(id, Wake::all);
+}
+
+void Kernel::give_up(const store::ReservationId& id) {
+  port_->claims()->leave(id);
+  wake(id, Wake::one);
 }
 
 std::optional<FinishedAnswer> Kernel::remembered(const store::ReservationId& id,
@@ -315,22 +336,27 @@ struct Kernel::Finishing {
   store::ReservationId id;
   std::optional<Wake> wakes;
   bool forgets = false;
+  bool leaves = false;  ///< a claim, that is a reservation from then on
 };
 
 Kernel::Finishing Kernel::before(const Command& command) {
   if (const auto* complete = std::get_if<store::Complete>(&command))
-    return {complete->id, Wake::all};
-  if (const auto* release = std::get_if<store::Release>(&command)) return {release->id, Wake::one};
+    return {.id = complete->id, .wakes = Wake::all};
+  if (const auto* release = std::get_if<store::Release>(&command))
+    return {.id = release->id, .wakes = Wake::one};
+  if (const auto* reserve = std::get_if<store::Reserve>(&command); reserve && reserve->is_claimed)
+    return {.id = reserve->id, .wakes = {}, .leaves = true};
   if (const auto* forget = std::get_if<store::Forget>(&command)) {
     // From the moment on that somebody asks for it to be forgotten, it is not served.
     cache_.remove(forget->id);
-    return {forget->id, Wake::one, true};
+    return {.id = forget->id, .wakes = Wake::one, .forgets = true};
   }
   return {};
 }
 
 void Kernel::after(const Finishing& finishing, const base::Result<Answer>& answer) {
   if (!answer) return;
+  if (finishing.leaves) port_->claims()->settle(finishing.id);
   if (std::holds_alternative<store::FenceLost>(*answer)) ++counts_.fences_lost;
   if (!finishing.wakes || !std::holds_alternative<store::Done>(*answer)) return;
   if (finishing.forgets) cache_.remove(finishing.id);
@@ -362,6 +388,24 @@ std::shared_ptr<void> Kernel::keep(store::ReservationId id, store::Fence fence, 
   renewal->lease = lease;
   renewal->schedule();
   return renewal;
+}
+
+std::shared_ptr<void> Kernel::later(nanoseconds delay, std::function<void()> action) {
+  struct Handle {
+    std::weak_ptr<Kernel> kernel;
+    Timers::Id timer = 0;
+
+    Handle(std::weak_ptr<Kernel> its, Timers::Id id) : kernel(std::move(its)), timer(id) {}
+
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+
+    ~Handle() {
+      if (const auto alive = kernel.lock()) alive->timers_.cancel(timer);
+    }
+  };
+
+  return std::make_shared<Handle>(weak_from_this(), timers_.after(delay, std::move(action)));
 }
 
 void Kernel::forget_memory() {

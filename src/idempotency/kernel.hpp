@@ -70,6 +70,19 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   /// The same, waiting for the store alone: a duplicate of something under way hears so.
   base::Result<Found> reserve(const store::Reserve& ask);
 
+  /// Takes a key for work that ends with this process, without a word to the store: true only where nobody has it. Then one
+  /// of three has to come. A `Reserve` with what came of the work, `is_claimed`, to the port and then `recorded`: one commit. An `execute` of the `Reserve`,
+  /// `is_claimed`, gives the fence to complete it with where it takes longer; `give_up` where nothing came of it.
+  bool claim(const store::Reserve& ask);
+
+  /// A `Reserve` with the outcome went to the port, and this is whether it is stored: others wait to hear so.
+  void recorded(const store::ReservationId& id, bool is_stored);
+
+  void give_up(const store::ReservationId& id);
+
+  /// Calls `action` on a thread of the kernel's, so long from now, unless the handle goes before. It must be quick.
+  std::shared_ptr<void> later(std::chrono::nanoseconds delay, std::function<void()> action);
+
   /// For whoever reserves and completes in a transaction of its own: a finished answer from memory; a ticket, taken before
   /// the store is asked; and an answer that the store replayed, so that the next one comes from memory.
   std::optional<FinishedAnswer> remembered(const store::ReservationId& id,
@@ -130,7 +143,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   AnswerCache cache_;
 
   std::mutex mutex_;
-  std::unordered_map<store::ReservationId, Waiters, ReservationIdHash> waiters_;
+  std::unordered_map<store::ReservationId, Waiters, store::ReservationIdHash> waiters_;
   /// How often something was finished, by a few bits of the key's hash: who asked before and lines up after it would not
   /// be woken any more, and asks again.
   std::array<std::uint64_t, 4096> finished_{};

@@ -42,11 +42,7 @@ Answer MemoryReservations::answer(const store::Reserve& command) {
   auto [there, is_new] = reservations_.try_emplace(command.id);
   Reservation& reservation = there->second;
   bool taken_over = false;
-  if (command.lost_fence != 0) {
-    if (!is_new && reservation.fence >= command.lost_fence) return store::Done{};
-    if (!is_new) by_expiry_.erase({reservation.expires_at, command.id});
-    next_fence_ = std::max(next_fence_, command.lost_fence + 1);
-  } else if (!is_new) {
+  if (!is_new) {
     const Meeting meeting =
         store::meet(command, {reservation.state, reservation.on_abandoned, reservation.lease_until,
                               reservation.expires_at, reservation.fingerprint, reservation.owner});
@@ -68,15 +64,19 @@ Answer MemoryReservations::answer(const store::Reserve& command) {
     by_expiry_.erase({reservation.expires_at, command.id});
   }
   const TimePoint lease_until = command.now + command.lease;
-  reservation = {.fence = command.lost_fence != 0 ? command.lost_fence : next_fence_++,
+  reservation = {.fence = next_fence_++,
                  .on_abandoned = command.on_abandoned,
                  .lease_until = lease_until,
                  .ttl = command.ttl,
                  .expires_at = lease_until + command.ttl,
                  .fingerprint = command.fingerprint,
                  .owner = command.owner};
+  if (command.outcome) {
+    reservation.state = command.outcome->state;
+    reservation.answer = command.outcome->answer;
+    reservation.expires_at = command.now + command.ttl;
+  }
   by_expiry_.emplace(reservation.expires_at, command.id);
-  if (command.lost_fence != 0) return store::Done{};
   return store::Acquired{reservation.fence, taken_over, lease_until};
 }
 

@@ -24,11 +24,11 @@ Timers::Id Timers::after(std::chrono::nanoseconds delay, std::function<void()> a
   const auto due = base::monotonic_now() + delay;
   const std::lock_guard lock(state_->mutex);
   const Id id = state_->next++;
-  const auto [at, added] = state_->actions.emplace(State::Due{due, id}, std::move(action));
+  state_->actions.emplace(State::Due{due, id}, std::move(action));
   state_->due.emplace(id, due);
   if (!thread_.joinable()) {
     thread_ = std::thread([state = state_] { run(*state); });
-  } else if (at == state_->actions.begin()) {
+  } else if (due < state_->looks_at) {
     state_->changed.notify_all();
   }
   return id;
@@ -51,10 +51,12 @@ void Timers::run(State& state) {
   std::unique_lock lock(state.mutex);
   while (!state.stopping) {
     if (state.actions.empty()) {
+      state.looks_at = std::chrono::nanoseconds::max();
       state.changed.wait(lock);
       continue;
     }
     const auto first = state.actions.begin();
+    state.looks_at = first->first.first;
     const auto delay = first->first.first - base::monotonic_now();
     if (delay > std::chrono::nanoseconds{0}) {
       state.changed.wait_for(lock, delay);

@@ -39,6 +39,8 @@ class Timers {
     std::map<Due, std::function<void()>> actions;
     std::unordered_map<Id, std::chrono::nanoseconds> due;
     Id next = 1;
+    /// The thread looks again by then, also for what was cancelled: whoever is later need not wake it.
+    std::chrono::nanoseconds looks_at = std::chrono::nanoseconds::max();
     bool stopping = false;
   };
 

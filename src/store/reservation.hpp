@@ -8,7 +8,9 @@
 #include <semel/error.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace semel::store {
@@ -24,6 +26,10 @@ struct ReservationId {
   std::string key;
 
   auto operator<=>(const ReservationId&) const = default;
+};
+
+struct ReservationIdHash {
+  std::size_t operator()(const ReservationId& id) const;
 };
 
 /// Stored as these numbers: never reuse one.
@@ -54,12 +60,17 @@ struct Reserve {
   std::chrono::nanoseconds ttl{
       std::chrono::hours{24}};  ///< from completion, or from the end of an abandoned lease
   OnAbandoned on_abandoned = OnAbandoned::run;
-  /// The asker may be told that the key is its own before that is durable: its work ends with this process, and may be
-  /// begun anew by whoever asks then. What comes of it is durable behind this or not at all.
-  bool begins_early = false;
-  /// Of an `Acquired` that was told early and may have been lost with its transaction: the reservation is put back as it
-  /// was, where it is not there. Answers `Done`.
-  Fence lost_fence = 0;
+
+  /// What came of the work.
+  struct Outcome {
+    ReservationState state = ReservationState::completed;  ///< completed or not_retained
+    std::string answer;
+  };
+
+  /// Of work that is done already. Where the asker acquires the key it is finished in the same step: reserved and completed.
+  std::optional<Outcome> outcome{};
+  /// The asker has claimed the key in memory, which keeps all others from it: see key_claims.hpp.
+  bool is_claimed = false;
   TimePoint now{};
 };
 

@@ -31,6 +31,14 @@ std::string digest_of(std::int64_t workspace, const ReservationId& id) {
 
 }  // namespace
 
+NewReservation::NewReservation(const Reserve& command)
+    : lease_until(command.now + command.lease), expires_at(lease_until + command.ttl) {
+  if (!command.outcome) return;
+  state = command.outcome->state;
+  answer = command.outcome->answer;
+  expires_at = command.now + command.ttl;
+}
+
 const std::string& ReservationPlace::digest() const {
   if (digest_.empty()) digest_ = digest_of(workspace, id);
   return digest_;

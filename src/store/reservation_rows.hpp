@@ -23,6 +23,16 @@ struct ReservationPlace {
   mutable std::string digest_;  ///< once it was asked for
 };
 
+/// What a newcomer's row begins with.
+struct NewReservation {
+  ReservationState state = ReservationState::in_progress;
+  TimePoint lease_until{};
+  TimePoint expires_at{};
+  std::string_view answer;  ///< the command's
+
+  explicit NewReservation(const Reserve& command);
+};
+
 struct ReservationRow {
   Fence fence = 0;
   ReservationState state = ReservationState::in_progress;

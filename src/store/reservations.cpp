@@ -33,24 +33,46 @@ bool is_repeated(Tables& tables, const Complete& command) {
          row->answer == command.answer;
 }
 
-/// All others waited for this since its transaction failed: what is there is what it took over, or itself.
-Answer put_back(Tables& tables, const ReservationPlace& place, const Reserve& command) {
-  const auto row = tables.reservations.find(place);
-  if (!row || row->fence < command.lost_fence) tables.reservations.put_back(place, command);
-  return Done{};
+/// Whoever meets a claim relies on what it hears, also after a crash: the claim becomes a reservation before it is met.
+void reserve_claimed(Tables& tables, const ReservationPlace& place, const Reserve& newcomer) {
+  const auto claim = tables.claims->find(newcomer.id);
+  if (!claim) return;
+  const Reserve theirs{.id = newcomer.id,
+                       .fingerprint = claim->fingerprint,
+                       .owner = {},
+                       .lease = claim->lease_until - newcomer.now,
+                       .ttl = newcomer.ttl,
+                       .now = newcomer.now};
+  if (tables.reservations.insert(place, theirs)) ++tables.counters.keys_claimed;
+}
+
+/// The row that was made of the asker's claim. Whoever took it over has another lease.
+bool is_of_claim(Tables& tables, const Reserve& command, const ReservationRow& row) {
+  if (!command.is_claimed || row.state != ReservationState::in_progress || !row.owner.empty())
+    return false;
+  const auto claim = tables.claims == nullptr ? std::nullopt : tables.claims->find(command.id);
+  return claim && claim->lease_until == row.lease_until;
 }
 
 }  // namespace
 
 Answer reserve(Tables& tables, const Reserve& command) {
   const ReservationPlace place{tables.runs.workspace_or_create(command.id.workspace), command.id};
-  if (command.lost_fence != 0) return put_back(tables, place, command);
+  if (tables.claims != nullptr && !command.is_claimed) {
+    tables.claims->note(command.id);
+    reserve_claimed(tables, place, command);
+  }
   const TimePoint lease_until = command.now + command.lease;
   if (const auto fence = tables.reservations.insert(place, command))
     return Acquired{.fence = *fence, .taken_over = false, .lease_until = lease_until};
 
   auto row = tables.reservations.find(place);
   SEMEL_ASSERT(row);
+  if (is_of_claim(tables, command, *row)) {
+    return Acquired{.fence = tables.reservations.replace(place, *row, command),
+                    .taken_over = false,
+                    .lease_until = lease_until};
+  }
   const Meeting meeting = meet(command, row->held());
   switch (meeting) {
     case Meeting::expired:

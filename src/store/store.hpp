@@ -612,18 +612,6 @@ using Answer =
 
 // ------------------------------------------------------------------------------------------------ the store
 
-/// Commands about reservations that share a transaction with others, and more of them while those are executed.
-class GrowingBatch {
- public:
-  virtual ~GrowingBatch() = default;
-
-  /// What comes next; nothing: the transaction is committed. Stays as it is until all of it was executed.
-  virtual std::span<const Command> next() = 0;
-
-  /// The next command was executed, and this is its answer. It is not durable: the transaction may still fail.
-  virtual void executed(const Answer& answer) = 0;
-};
-
 /// Calls may block and come from one thread at a time.
 class Store {
  public:
@@ -633,12 +621,6 @@ class Store {
   /// value means that everything answered is durable; `Errc::unavailable` that all of it may be or not (reopen and
   /// reload before deciding); any other error that none of it is.
   virtual base::Result<std::vector<Answer>> execute(std::span<const Command> batch) = 0;
-
-  /// The same for a batch that grows while it is executed. A store that others change as well, or whose transaction may
-  /// have to be done over, executes what is there at first, asks for nothing more and tells no answer before it is durable.
-  virtual base::Result<std::vector<Answer>> execute_growing(GrowingBatch& batch) {
-    return execute(batch.next());
-  }
 
   /// What the last transaction that wrote would have taken with hardly anything in it. None: as long as it was waited for.
   /// From the thread that executes.

@@ -4,6 +4,7 @@
 
 #include "base/shape.hpp"
 #include "store/failed.hpp"
+#include "store/key_claims.hpp"
 #include "store/open_runs.hpp"
 #include "store/reservation_rows.hpp"
 #include "store/start_policy.hpp"
@@ -45,6 +46,7 @@ struct RuleCounters {
   std::uint64_t resumes_repeated = 0;   ///< payloads whose resume id had been used
   std::uint64_t successors = 0;         ///< runs started from payloads that another one left
   std::uint64_t keys_reused = 0;        ///< KeyReused answers
+  std::uint64_t keys_claimed = 0;       ///< reservations that met a claim
   std::uint64_t takeovers = 0;          ///< reservations taken over
   std::uint64_t fences_lost = 0;        ///< FenceLost answers
 };
@@ -237,7 +239,7 @@ class HookTable {
   virtual void remove(RunKey run) = 0;
 };
 
-/// Who has a key is decided by a unique index.
+/// Who has a key is decided by a unique index. A newcomer with an outcome has finished as soon as it is there.
 class ReservationTable {
  public:
   virtual ~ReservationTable() = default;
@@ -249,10 +251,6 @@ class ReservationTable {
   /// Gives what is there to a newcomer: the new fence.
   virtual Fence replace(const ReservationPlace& place, const ReservationRow& row,
                         const Reserve& command) = 0;
-
-  /// Under the fence it had, in place of what is there. Nobody else gets that fence, although it may have been given out by
-  /// a transaction that was never committed.
-  virtual void put_back(const ReservationPlace& place, const Reserve& command) = 0;
 
   /// Each says whether it is an unfinished reservation of that id, fence and time.
   virtual bool complete(const ReservationPlace& place, const Complete& command) = 0;
@@ -272,6 +270,7 @@ struct Tables {
   OpenRuns& open_runs;
   base::ShapeChecker& shapes;
   RuleCounters& counters;
+  KeyClaims* claims = nullptr;  ///< none: nobody claims keys in memory
 };
 
 /// A duration as it is stored: never negative, at most a hundred years, so that deadlines do not overflow.

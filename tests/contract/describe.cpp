@@ -282,10 +282,14 @@ struct CommandText {
   }
 
   std::string operator()(const Reserve& command) const {
-    return fmt::format("{} {} owner {} lease {} ttl {} abandoned {} at {}", text(command.id),
-                       command.fingerprint, command.owner, command.lease.count(),
-                       command.ttl.count(), static_cast<int>(command.on_abandoned),
-                       text(command.now));
+    const auto& outcome = command.outcome;
+    return fmt::format(
+        "{} {} owner {} lease {} ttl {} abandoned {}{} at {}", text(command.id),
+        command.fingerprint, command.owner, command.lease.count(), command.ttl.count(),
+        static_cast<int>(command.on_abandoned),
+        outcome ? fmt::format(" done as {} {}", static_cast<int>(outcome->state), outcome->answer)
+                : "",
+        text(command.now));
   }
 
   std::string operator()(const Complete& command) const {

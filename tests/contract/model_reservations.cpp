@@ -1,7 +1,6 @@
 #include "tests/contract/model_store.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace semel::store {
 
@@ -28,23 +27,18 @@ Acquired ModelReservations::acquire(const Reserve& command, bool taken_over) {
                                      .lease_until = lease_until,
                                      .expires_at = lease_until + command.ttl,
                                      .sweep_at = lease_until + command.ttl};
+  if (command.outcome) {
+    Model::Reservation& finished = model_.reservations[command.id];
+    finished.state = command.outcome->state;
+    finished.answer = command.outcome->answer;
+    finished.expires_at = command.now + command.ttl;
+  }
   return {.fence = model_.reservations[command.id].fence,
           .taken_over = taken_over,
           .lease_until = lease_until};
 }
 
-Answer ModelReservations::put_back(const Reserve& command) {
-  const auto there = model_.reservations.find(command.id);
-  if (there != model_.reservations.end() && there->second.fence >= command.lost_fence)
-    return Done{};
-  const Fence next = std::exchange(model_.next_fence, command.lost_fence);
-  acquire(command, false);
-  model_.next_fence = std::max(next, command.lost_fence + 1);
-  return Done{};
-}
-
 Answer ModelReservations::answer(const Reserve& command) {
-  if (command.lost_fence != 0) return put_back(command);
   const Model::Reservation* there = find(command.id, command.now);
   if (there == nullptr) return acquire(command, false);
   if (there->made.fingerprint != command.fingerprint) return KeyReused{};

@@ -109,7 +109,6 @@ class ModelReservations {
   Model::Reservation* find(const ReservationId& id, TimePoint now) const;
   Model::Reservation* held(const ReservationId& id, Fence fence, TimePoint now) const;
   Acquired acquire(const Reserve& command, bool taken_over);
-  Answer put_back(const Reserve& command);
 
   Model& model_;
 };

@@ -205,14 +205,22 @@ Command RandomCommands::about_reservation() {
       return Forget{.id = id, .force = random_.one_in(2), .now = now_};
     case 5:
       return FindReservation{.id = id, .now = now_};
-    default:
-      return Reserve{.id = id,
-                     .fingerprint = random_.one_in(5) ? "other" : "same",
-                     .owner = random_.one_in(3) ? pick({"me", "you"}) : "",
-                     .lease = some_time(),
-                     .ttl = some_time(),
-                     .on_abandoned = random_.one_in(3) ? OnAbandoned::unknown : OnAbandoned::run,
-                     .now = now_};
+    default: {
+      Reserve reserve{.id = id,
+                      .fingerprint = random_.one_in(5) ? "other" : "same",
+                      .owner = random_.one_in(3) ? pick({"me", "you"}) : "",
+                      .lease = some_time(),
+                      .ttl = some_time(),
+                      .on_abandoned = random_.one_in(3) ? OnAbandoned::unknown : OnAbandoned::run,
+                      .now = now_};
+      // Every third one has done its work already.
+      if (const std::uint64_t number = ++reserves_; number % 3 == 0) {
+        reserve.outcome = Reserve::Outcome{
+            .state = number % 4 == 0 ? ReservationState::not_retained : ReservationState::completed,
+            .answer = std::to_string(number % 5)};
+      }
+      return reserve;
+    }
   }
 }
 

@@ -54,6 +54,7 @@ class RandomCommands {
   std::string pick(std::initializer_list<const char*> choices);
 
   base::SeededRandom random_;
+  std::uint64_t reserves_ = 0;
   const Model& model_;
   TimePoint now_{std::chrono::seconds{1'700'000'000}};
   std::map<RunKey, std::string> made_in_;  ///< workspaces

@@ -252,37 +252,57 @@ TEST_CASE("fences grow over releases, expiry, forgetting and reopening") {
   });
 }
 
-TEST_CASE("a reservation lost with its transaction is put back as it was") {
+Reserve done(const std::string& key, const std::string& answer, TimePoint now = at()) {
+  Reserve command = reserve(key, now);
+  command.outcome = Reserve::Outcome{.answer = answer};
+  return command;
+}
+
+TEST_CASE("work that is done when its key is reserved is replayed from then on") {
   for_each_store([](Subject& subject) {
-    const Fence fence = acquired(subject, reserve("k"));
-    subject.expect<Done>(release("k", fence));
-    Reserve lost = reserve("k");
-    lost.lost_fence = fence;
+    const auto acquired = subject.expect<Acquired>(done("k", "1", at(5s)));
 
-    subject.expect<Done>(lost);
-
-    CHECK(subject.expect<InProgress>(reserve("k", at(1s))).lease_until == at(30s));
-    subject.expect<KeyReused>(with_other_input("k", at(1s)));
-    subject.expect<Done>(complete("k", fence, "1", at(1s)));
-    // Once more, because nobody heard: what came of it stays.
-    subject.expect<Done>(lost);
-    CHECK(replayed(subject, reserve("k", at(2s))) == "1");
-    CHECK(acquired(subject, reserve("l")) > fence);
+    CHECK_FALSE(acquired.taken_over);
+    CHECK(replayed(subject, reserve("k", at(24h + 5s - 1ms))) == "1");
+    subject.expect<KeyReused>(with_other_input("k", at(6s)));
+    subject.expect<Done>(complete("k", acquired.fence, "1", at(6s)));
+    subject.expect<FenceLost>(complete("k", acquired.fence, "2", at(6s)));
+    subject.expect<ReservationMissing>(FindReservation{id_of("k"), at(24h + 5s)});
+    subject.reopen();
+    CHECK(replayed(subject, reserve("k", at(6s))) == "1");
   });
 }
 
-TEST_CASE("a reservation that is put back has the place of what it took over") {
+TEST_CASE("work that is done without an answer that can be kept leaves that it was done") {
+  for_each_store([](Subject& subject) {
+    Reserve command = done("k", "");
+    command.outcome->state = ReservationState::not_retained;
+    subject.expect<Acquired>(command);
+
+    CHECK(subject.expect<Replay>(reserve("k", at(1s))).state == ReservationState::not_retained);
+  });
+}
+
+TEST_CASE("whoever is done finds a key that is somebody's as anybody does") {
+  for_each_store([](Subject& subject) {
+    const Fence first = acquired(subject, reserve("k"));
+    CHECK(subject.expect<InProgress>(done("k", "2", at(1s))).lease_until == at(30s));
+    subject.expect<Done>(complete("k", first, "1", at(2s)));
+
+    CHECK(replayed(subject, done("k", "2", at(3s))) == "1");
+    CHECK(replayed(subject, reserve("k", at(3s))) == "1");
+  });
+}
+
+TEST_CASE("whoever is done takes over what was abandoned, and what has expired") {
   for_each_store([](Subject& subject) {
     const Fence before = acquired(subject, reserve("k"));
-    Reserve lost = reserve("k", at(30s));
-    lost.lost_fence = acquired(subject, reserve("l"));
-    subject.expect<Done>(release("l", lost.lost_fence));
 
-    subject.expect<Done>(lost);
-
-    subject.expect<FenceLost>(complete("k", before, "old", at(31s)));
-    subject.expect<Done>(complete("k", lost.lost_fence, "new", at(31s)));
-    CHECK(replayed(subject, reserve("k", at(32s))) == "new");
+    CHECK(subject.expect<Acquired>(done("k", "2", at(30s))).taken_over);
+    subject.expect<FenceLost>(complete("k", before, "1", at(31s)));
+    CHECK(replayed(subject, reserve("k", at(31s))) == "2");
+    CHECK_FALSE(subject.expect<Acquired>(done("k", "3", at(24h + 30s))).taken_over);
+    CHECK(replayed(subject, reserve("k", at(24h + 31s))) == "3");
   });
 }
 

@@ -113,18 +113,22 @@ TEST_CASE("a file of a newer program is refused, and both versions are named") {
   for (const auto& message : {store.error(), reader.error()}) {
     CHECK(message.code == base::Errc::refused);
     CHECK(contains(message.message, "version 99"));
-    CHECK(contains(message.message, "up to 6"));
+    CHECK(contains(message.message, "up to 8"));
   }
 }
 
 TEST_CASE("a file of an older program is brought up to date and keeps what is in it") {
   TemporaryDirectory directory;
   const std::string path = directory.file("store.db");
-  execute(*opened({.path = path}), start(new_run(1)));
+  execute(*opened({.path = path}), start(keyed_run(1, "order-7")));
   Foreign{path}.run(
-      "DROP TABLE semel_reservation; DROP TABLE semel_api_key; DROP TABLE semel_audit;"
-      "DROP INDEX semel_hook_public; DROP TABLE semel_move; DELETE FROM semel_schema_version WHERE "
-      "version > 2");
+      "DROP TABLE semel_reservation; DROP TABLE semel_reservation_sweep;"
+      "DROP TABLE semel_api_key; DROP TABLE semel_audit;"
+      "DROP INDEX semel_hook_public; DROP TABLE semel_move; DROP TABLE semel_key_era;"
+      "DROP INDEX semel_run_key; ALTER TABLE semel_run DROP COLUMN key_era;"
+      "CREATE UNIQUE INDEX semel_run_key ON semel_run (workspace, idempotency_key, holds_key)"
+      " WHERE idempotency_key IS NOT NULL;"
+      "DELETE FROM semel_schema_version WHERE version > 2");
 
   CHECK(contains(open_reader(path).error().message, "schema version 2"));
   const auto store = opened({.path = path});
@@ -132,7 +136,25 @@ TEST_CASE("a file of an older program is brought up to date and keeps what is in
   const Reserve reserve{.id = {.ns = "n", .key = "k"}, .now = at()};
   CHECK(std::holds_alternative<Acquired>(execute(*store, reserve)));
   CHECK(std::holds_alternative<InProgress>(execute(*store, reserve)));
+  CHECK(std::holds_alternative<RunExists>(execute(*store, start(keyed_run(2, "order-7")))));
   CHECK(open_reader(path).value()->find("default", "run-1").value()->status == Status::running);
+}
+
+TEST_CASE("reservations of a file of an older program are found and swept") {
+  TemporaryDirectory directory;
+  const std::string path = directory.file("store.db");
+  const Reserve reserve{.id = {.ns = "n", .key = "k"}, .lease = 30s, .ttl = 24h, .now = at()};
+  execute(*opened({.path = path}), reserve);
+  Foreign{path}.run(
+      "DROP INDEX semel_reservation_id; DROP TABLE semel_reservation_sweep;"
+      "CREATE UNIQUE INDEX semel_reservation_id ON semel_reservation (workspace, ns, scope, key);"
+      "CREATE INDEX semel_reservation_sweep ON semel_reservation (sweep_at);"
+      "DELETE FROM semel_schema_version WHERE version > 7");
+
+  const auto store = opened({.path = path});
+
+  CHECK(std::holds_alternative<InProgress>(execute(*store, reserve)));
+  CHECK(std::get<Swept>(execute(*store, Sweep{.now = at(24h + 30s)})).reservations == 1);
 }
 
 TEST_CASE("a reader looks into a file beside its owner and sees what is committed") {

@@ -5,6 +5,8 @@ namespace semel::store {
 
 namespace {
 
+constexpr std::int64_t keys_per_era = 2;  // so that there are several
+
 class SqliteSubject : public Subject {
  protected:
   void use(base::Result<std::unique_ptr<SqliteStore>> opened) {
@@ -18,11 +20,11 @@ class SqliteSubject : public Subject {
 
 class SqliteMemorySubject final : public SqliteSubject {
  public:
-  SqliteMemorySubject() { use(SqliteStore::open(database_)); }
+  SqliteMemorySubject() { use(SqliteStore::open(database_, nullptr, keys_per_era)); }
 
   void reopen() override {
     store_.reset();
-    use(SqliteStore::open(database_));
+    use(SqliteStore::open(database_, nullptr, keys_per_era));
   }
 
  private:

@@ -1,6 +1,10 @@
 // Idempotency over HTTP: what a client sees that sends the same thing twice. Cases have numbers, so that a failure names the
 // line of the table.
+#include "http/kernel_layer.hpp"
 #include "http/raw_client.hpp"
+#include "idempotency/kernel.hpp"
+#include "idempotency/policy.hpp"
+#include "idempotency/scope.hpp"
 #include "tests/support/api.hpp"
 #include "tests/support/fresh_store.hpp"
 
@@ -10,6 +14,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <coroutine>
 #include <cstdlib>
 #include <mutex>
 #include <string>
@@ -83,6 +88,16 @@ class Service {
       opened_.wait(lock, [this] { return is_open_; });
       return number;
     });
+    // The same as Tasks, which begin on the connection's thread.
+    server_.handle(
+        post<Json, Json>("/task").idempotent(wanted),
+        [this](const Json& body, Call& call) -> Task<Json> { co_return handle(body, call); });
+    server_.handle(post<Json, int>("/task-gate").idempotent(wanted),
+                   [this](const Json&, Call&) -> Task<int> {
+                     const int number = ++executed;
+                     co_await Gate{*this};
+                     co_return number;
+                   });
     server_.start();
   }
 
@@ -94,9 +109,25 @@ class Service {
   }
 
   void open_gate() {
-    const std::lock_guard lock(mutex_);
-    is_open_ = true;
-    opened_.notify_all();
+    std::vector<std::coroutine_handle<>> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      is_open_ = true;
+      opened_.notify_all();
+      waiting.swap(waiting_);
+    }
+    for (const auto each : waiting) each.resume();
+  }
+
+  /// Whether the store knows that somebody is at work on the key "k" of that endpoint, or has been.
+  bool is_stored(const std::string& target) {
+    const auto found = engine_.idempotency().kernel().call(store::FindReservation{
+        .id = {.workspace = "default",
+               .ns = idempotency::endpoint_namespace(idempotency::Policy{}, "POST", target),
+               .scope = idempotency::caller_scope_text(Scope::actor_tenant, "", ""),
+               .key = "k"}});
+    REQUIRE(found);
+    return std::holds_alternative<store::ReservationFound>(*found);
   }
 
   std::uint16_t port() const { return server_.port(); }
@@ -104,6 +135,21 @@ class Service {
   std::atomic<int> executed = 0;
 
  private:
+  struct Gate {
+    Service& service;
+
+    bool await_ready() const { return false; }
+
+    bool await_suspend(std::coroutine_handle<> waiting) const {
+      const std::lock_guard lock(service.mutex_);
+      if (service.is_open_) return false;
+      service.waiting_.push_back(waiting);
+      return true;
+    }
+
+    void await_resume() const {}
+  };
+
   /// Callers say who they are; whoever says nothing is nobody in particular.
   static ServerOptions with_identity(ServerOptions options) {
     options.authenticate = [](const Request& request) -> std::variant<Identity, Refusal> {
@@ -127,6 +173,7 @@ class Service {
   Engine engine_{url_in(directory_)};
   std::mutex mutex_;
   std::condition_variable opened_;
+  std::vector<std::coroutine_handle<>> waiting_;
   bool is_open_ = false;
   Server server_;
 };
@@ -441,78 +488,183 @@ TEST_CASE("S: an answer too large to keep is given once and not made again") {
   CHECK(service.executed == 1);
 }
 
+/// A handler that may block, and a Task.
+constexpr auto gates = std::to_array({"/gate", "/task-gate"});
+
 TEST_CASE("C: many at once with one key are one execution") {
-  for (const bool half_differ : {false, true}) {
-    CAPTURE(half_differ);
-    constexpr int parallel = 500;
+  for (const std::string target : gates) {
+    for (const bool half_differ : {false, true}) {
+      CAPTURE(target);
+      CAPTURE(half_differ);
+      constexpr int parallel = 500;
+      Service service({.threads = 2});
+      std::vector<std::unique_ptr<RawClient>> clients;
+      for (int i = 0; i < parallel; ++i) {
+        clients.push_back(std::make_unique<RawClient>(service.port()));
+        const bool differs = half_differ && i % 2 == 1;
+        clients.back()->send(text_of({.target = target,
+                                      .headers = with_key("k") + "Prefer: wait=20\r\n",
+                                      .body = differs ? "[1]" : "{}"}));
+        // The first is the first: sent at once, another may be read before it.
+        while (service.executed == 0) std::this_thread::yield();
+      }
+      // Those that do not match are told at once, whatever becomes of the first.
+      int conflicts = 0;
+      for (int i = 1; half_differ && i < parallel; i += 2) {
+        const auto answer = clients[static_cast<std::size_t>(i)]->receive();
+        REQUIRE(answer);
+        CHECK(answer->code() == "IDEMPOTENCY_CONFLICT");
+        ++conflicts;
+      }
+      service.open_gate();
+      int replays = 0;
+      int first = 0;
+      for (int i = 0; i < parallel; i += half_differ ? 2 : 1) {
+        const auto answer = clients[static_cast<std::size_t>(i)]->receive();
+        REQUIRE(answer);
+        CHECK(answer->status == 200);
+        CHECK(answer->body == "1");
+        ++(is_replay(*answer) ? replays : first);
+      }
+
+      CHECK(service.executed == 1);
+      CHECK(first == 1);
+      CHECK(replays == (half_differ ? parallel / 2 : parallel) - 1);
+      CHECK(conflicts == (half_differ ? parallel / 2 : 0));
+    }
+  }
+}
+
+TEST_CASE("C: many at once with one key are one execution, however quick") {
+  for (const std::string target : {"/any", "/task"}) {
+    CAPTURE(target);
+    constexpr int rounds = 20;
+    constexpr int parallel = 16;
     Service service({.threads = 2});
     std::vector<std::unique_ptr<RawClient>> clients;
-    for (int i = 0; i < parallel; ++i) {
+    for (int i = 0; i < parallel; ++i)
       clients.push_back(std::make_unique<RawClient>(service.port()));
-      const bool differs = half_differ && i % 2 == 1;
-      clients.back()->send(text_of({.target = "/gate",
-                                    .headers = with_key("k") + "Prefer: wait=20\r\n",
-                                    .body = differs ? "[1]" : "{}"}));
-      // The first is the first: sent at once, another may be read before it.
-      while (service.executed == 0) std::this_thread::yield();
+    for (int round = 0; round < rounds; ++round) {
+      for (const auto& client : clients) {
+        client->send(text_of({.target = target, .headers = with_key(std::to_string(round))}));
+      }
+      std::string first;
+      for (const auto& client : clients) {
+        const auto answer = client->receive();
+        REQUIRE(answer);
+        if (first.empty()) first = answer->body;
+        CHECK(answer->body == first);
+      }
     }
-    // Those that do not match are told at once, whatever becomes of the first.
-    int conflicts = 0;
-    for (int i = 1; half_differ && i < parallel; i += 2) {
-      const auto answer = clients[static_cast<std::size_t>(i)]->receive();
-      REQUIRE(answer);
-      CHECK(answer->code() == "IDEMPOTENCY_CONFLICT");
-      ++conflicts;
-    }
-    service.open_gate();
-    int replays = 0;
-    int first = 0;
-    for (int i = 0; i < parallel; i += half_differ ? 2 : 1) {
-      const auto answer = clients[static_cast<std::size_t>(i)]->receive();
-      REQUIRE(answer);
-      CHECK(answer->status == 200);
-      CHECK(answer->body == "1");
-      ++(is_replay(*answer) ? replays : first);
-    }
-
-    CHECK(service.executed == 1);
-    CHECK(first == 1);
-    CHECK(replays == (half_differ ? parallel / 2 : parallel) - 1);
-    CHECK(conflicts == (half_differ ? parallel / 2 : 0));
+    CHECK(service.executed == rounds);
   }
 }
 
 TEST_CASE("C: who does not want to wait is told that it is under way") {
-  Service service;
-  RawClient first(service.port());
-  first.send(text_of({.target = "/gate", .headers = with_key("k")}));
-  const RawAnswer busy =
-      service.send({.target = "/gate", .headers = with_key("k") + "Prefer: wait=0\r\n"});
+  for (const std::string target : gates) {
+    CAPTURE(target);
+    Service service;
+    RawClient first(service.port());
+    first.send(text_of({.target = target, .headers = with_key("k")}));
+    while (service.executed == 0) std::this_thread::yield();
+    const RawAnswer busy =
+        service.send({.target = target, .headers = with_key("k") + "Prefer: wait=0\r\n"});
 
-  CHECK(busy.status == 409);
-  CHECK(busy.code() == "IDEMPOTENCY_IN_PROGRESS");
-  CHECK(busy.says("retry-after: 1"));
-  service.open_gate();
-  CHECK(first.receive()->status == 200);
-  CHECK(service.executed == 1);
+    CHECK(busy.status == 409);
+    CHECK(busy.code() == "IDEMPOTENCY_IN_PROGRESS");
+    CHECK(busy.says("retry-after: 1"));
+    service.open_gate();
+    CHECK(first.receive()->status == 200);
+    CHECK(service.executed == 1);
+  }
 }
 
 TEST_CASE("C: a client that goes away does not stop its request; its retry gets the answer") {
-  Service service;
-  {
-    RawClient gone(service.port());
-    gone.send(text_of({.target = "/gate", .headers = with_key("k")}));
-    // Until it is under way: then the second of the same key waits.
-    RawClient waiting(service.port());
-    while (service.executed == 0) std::this_thread::yield();
-    gone.reset();
-  }
-  service.open_gate();
-  const RawAnswer answer = service.send({.target = "/gate", .headers = with_key("k")});
+  for (const std::string target : gates) {
+    CAPTURE(target);
+    Service service;
+    {
+      RawClient gone(service.port());
+      gone.send(text_of({.target = target, .headers = with_key("k")}));
+      // Until it is under way: then the second of the same key waits.
+      RawClient waiting(service.port());
+      while (service.executed == 0) std::this_thread::yield();
+      gone.reset();
+    }
+    service.open_gate();
+    const RawAnswer answer = service.send({.target = target, .headers = with_key("k")});
 
-  CHECK(answer.status == 200);
-  CHECK(answer.body == "1");
-  CHECK(service.executed == 1);
+    CHECK(answer.status == 200);
+    CHECK(answer.body == "1");
+    CHECK(service.executed == 1);
+  }
+}
+
+TEST_CASE("C: a handler that takes its time is known to the store while it works") {
+  for (const std::string target : gates) {
+    CAPTURE(target);
+    Service service;
+    RawClient first(service.port());
+    first.send(text_of({.target = target, .headers = with_key("k")}));
+    while (!service.is_stored(target)) std::this_thread::yield();
+
+    const RawAnswer other =
+        service.send({.target = target, .headers = with_key("k"), .body = "[1]"});
+    service.open_gate();
+    const auto answer = first.receive();
+    const RawAnswer replay = service.send({.target = target, .headers = with_key("k")});
+
+    CHECK(other.code() == "IDEMPOTENCY_CONFLICT");
+    REQUIRE(answer);
+    CHECK(answer->status == 200);
+    CHECK(replay.body == answer->body);
+    CHECK(is_replay(replay));
+    CHECK(service.executed == 1);
+  }
+}
+
+TEST_CASE("C: a handler that was dropped leaves its key to the next") {
+  struct Dropped final : KeyedWork {
+    void run(Begin, Done) override { ++begun; }
+
+    void answer(Response) override {}
+
+    bool post(std::function<void()>) override { return false; }
+
+    int begun = 0;
+  };
+
+  Engine engine{"memory:"};
+  const auto layer = make_kernel_layer(engine.idempotency(), idempotency::Policy{});
+  const detail::ContractSpec contract{.method = "POST", .path = "/", .idempotency = Idempotent{}};
+  Request request;
+  request.method = "POST";
+  request.path = "/";
+  request.headers = {{"Idempotency-Key", "k"}};
+  const Call call;
+  const auto work = std::make_shared<Dropped>();
+
+  layer->handle({request, contract, call, {}}, work);
+  layer->handle({request, contract, call, {}}, work);
+
+  CHECK(work->begun == 2);
+}
+
+TEST_CASE("C: a quick handler whose answer is not kept leaves nothing behind") {
+  for (const std::string target : {"/any", "/task"}) {
+    CAPTURE(target);
+    Service service;
+    const RawAnswer failed =
+        service.send({.target = target, .headers = with_key("k") + "X-Status: 503\r\n"});
+    const bool was_stored = service.is_stored(target);
+    const RawAnswer other =
+        service.send({.target = target, .headers = with_key("k"), .body = "[1]"});
+
+    CHECK(failed.status == 503);
+    CHECK_FALSE(was_stored);
+    CHECK(other.status == 200);
+    CHECK(service.executed == 2);
+  }
 }
 
 }  // namespace semel::http

@@ -120,6 +120,20 @@ TEST_CASE(
       2);
 }
 
+TEST_CASE("the program's statements are planned as PostgreSQL does it by itself") {
+  testing::Engine engine{testing::fresh_store()};
+
+  const auto planned = [&] {
+    return count(engine,
+                 "SELECT count(*) FROM pg_settings WHERE name = 'plan_cache_mode'"
+                 " AND setting = 'auto'");
+  };
+
+  CHECK(planned() == 1);
+  exec(engine, "SELECT set_config('plan_cache_mode', 'force_custom_plan', false)");
+  CHECK(planned() == 1);
+}
+
 TEST_CASE("PostgreSQL's types come out as what C++ has for them") {
   testing::Engine engine{testing::fresh_store()};
   exec(engine,

@@ -242,6 +242,12 @@ void TrustsStaleOwners::change(Commands& commands) {
   }
 }
 
+void IgnoresClaims::change(Commands& commands) {
+  for (Command& command : commands) {
+    if (auto* reserve = std::get_if<store::Reserve>(&command)) reserve->is_claimed = true;
+  }
+}
+
 void SwallowsStale::repair(std::span<const Command> batch, std::vector<Answer>& answers) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (std::holds_alternative<store::Stale>(answers[i])) answers[i] = store::Advanced{};
@@ -284,11 +290,16 @@ Answers LooksKeysUp::execute(std::span<const Command> batch) {
 
 void LooksKeysUp::make_key_index() {
   try {
-    sql("CREATE UNIQUE INDEX semel_run_key ON semel_run (workspace, idempotency_key, holds_key)"
+    sql("CREATE UNIQUE INDEX semel_run_key ON semel_run (key_era, workspace, idempotency_key, "
+        "holds_key)"
         " WHERE idempotency_key IS NOT NULL");
   } catch (const store::sqlite::Failed&) {
     // The key has two holders by now, which is what we are here for.
   }
+}
+
+void ForgetsOlderKeys::repair(std::span<const Command>, std::vector<Answer>&) {
+  sql("DELETE FROM semel_key_era WHERE era < (SELECT max(era) FROM semel_key_era)");
 }
 
 void FreesKeysEarly::repair(std::span<const Command>, std::vector<Answer>&) {

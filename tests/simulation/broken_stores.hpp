@@ -186,6 +186,15 @@ class TrustsStaleOwners final : public BrokenStore {
   void change(Commands& commands) override;
 };
 
+/// Gives out keys that are claimed.
+class IgnoresClaims final : public BrokenStore {
+ public:
+  using BrokenStore::BrokenStore;
+
+ private:
+  void change(Commands& commands) override;
+};
+
 class SwallowsStale final : public BrokenStore {
  public:
   using BrokenStore::BrokenStore;
@@ -215,6 +224,15 @@ class DropsKeyIndex final : public BrokenStore {
  public:
   DropsKeyIndex(std::unique_ptr<store::Store> inner,
                 std::shared_ptr<store::sqlite::Database> database);
+};
+
+/// Only the newest era of keys is known.
+class ForgetsOlderKeys final : public BrokenStore {
+ public:
+  using BrokenStore::BrokenStore;
+
+ private:
+  void repair(std::span<const store::Command> batch, std::vector<store::Answer>& answers) override;
 };
 
 class FreesKeysEarly final : public BrokenStore {

@@ -93,6 +93,7 @@ class Checks {
 
   void take_in(const Mirror::Changes& changes, TimePoint shown);
   void created(RunKey key, const Row& row);
+  std::map<RunKey, Known>::iterator made_and_removed(RunKey key, const Mirror::Changes& changes);
   void removed(Known& run, const Mirror::Changes& changes, TimePoint shown);
   void append(const std::vector<NewEntry>& entries, TimePoint shown);
   void check_copy(const Known& run, std::size_t forked_at, const std::string& source);
@@ -115,7 +116,7 @@ class Checks {
   std::map<RunKey, Known> runs_;
   std::map<RunKey, Known> gone_;
   std::set<RunKey> open_;  ///< not over
-  /// Made and superseded under their id by one batch, that commit.
+  /// Made and gone again by one batch, that commit.
   std::map<RunKey, std::uint64_t> fleeting_;
   std::uint64_t heard_ = 0;
   std::map<Claim, RunKey> by_id_;

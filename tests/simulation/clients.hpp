@@ -67,6 +67,7 @@ class Clients {
   void check_started(const Start& start, const engine::StartReply& reply);
   void check_created(const Start& start, const Known& run, RunKey before, bool by_key);
   void check_attached(const Start& start, const Known& run);
+  std::string why_not_attached(const Start& start, const Known& run) const;
   void check_refused(const std::string& call, const engine::Refusal& refusal);
 
   /// A reply that is counted and checked; `then` gets what was answered unless it was refused.

@@ -56,29 +56,37 @@ void Clients::check_created(const Start& start, const Known& run, RunKey before,
   }
 }
 
+/// The run that had the id when the start was answered by the store, or one that has it since: the later one is not what
+/// was meant where the earlier one fits.
 void Clients::check_attached(const Start& start, const Known& run) {
-  const StartOptions& options = start.options;
   const bool is_new = checks_.is_news(run.made_in);
-  if (is_new && options.run_id) return;  // another one that has the id since
+  if (is_new && start.options.run_id) return;  // another one that has the id since
+  const std::string wrong = why_not_attached(start, run);
+  if (wrong.empty()) return;
+  const Known* before = is_new && run.id_before ? checks_.find(*run.id_before) : nullptr;
+  if (before != nullptr) return check_attached(start, *before);
+  checks_.fail("S11", wrong);
+}
+
+/// Empty where the policies allow that `run` was handed back.
+std::string Clients::why_not_attached(const Start& start, const Known& run) const {
+  const StartOptions& options = start.options;
   const bool same_input = options.fingerprint == Fingerprint::off || run.row.input == start.input ||
                           run.row.workflow == "renewing";
   if (run.row.workflow != start.workflow || !same_input) {
-    // Handed back by its key, it made room for another run of its id since: then it is the one before that was meant.
-    const Known* before = is_new && run.id_before ? checks_.find(*run.id_before) : nullptr;
-    if (before != nullptr) return check_attached(start, *before);
-    checks_.fail("S11", fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(),
-                                    start.workflow, start.input, run.row.workflow, run.row.input));
+    return fmt::format("run {} was handed back for {}{}, it is {}{}", run.id(), start.workflow,
+                       start.input, run.row.workflow, run.row.input);
   }
   if (!run.row.is_over() && options.on_running != OnRunning::attach &&
       !checks_.is_news(run.reopened_in)) {
-    checks_.fail("S11", fmt::format("run {} was handed back against on_running", run.id()));
+    return fmt::format("run {} was handed back against on_running", run.id());
   }
   const bool allowed =
       options.after_done == AfterDone::return_result ||
       (options.after_done == AfterDone::start_new_if_failed && run.row.status == Status::completed);
-  if (run.row.is_over() && !allowed && !checks_.is_news(run.ended_in)) {
-    checks_.fail("S11", fmt::format("run {} was handed back against after_done", run.id()));
-  }
+  if (run.row.is_over() && !allowed && !checks_.is_news(run.ended_in))
+    return fmt::format("run {} was handed back against after_done", run.id());
+  return {};
 }
 
 void Clients::check_refused(const std::string& call, const engine::Refusal& refusal) {

@@ -9,7 +9,13 @@ namespace semel::sim {
 using store::Command;
 using store::ReservationId;
 
-std::vector<Command> Customers::ask() {
+void Customers::begin(store::KeyClaims& claims) {
+  claims_ = &claims;
+  claimed_.clear();
+  owed_.clear();
+}
+
+std::vector<Command> Customers::ask(TimePoint now) {
   std::vector<Command> commands;
   for (std::uint64_t count = random_.one_in(2) ? 1 + random_.below(2) : 0; count > 0; --count) {
     const ReservationId id{.workspace = random_.one_in(6) ? "other" : "default",
@@ -17,7 +23,7 @@ std::vector<Command> Customers::ask() {
                            .scope = {},
                            .key = fmt::format("k{}", random_.below(3))};
     const auto lease = std::chrono::seconds{1 + random_.below(20)};
-    switch (random_.below(12)) {
+    switch (random_.below(16)) {
       case 0:
         commands.emplace_back(store::FindReservation{.id = id, .now = {}});
         break;
@@ -42,39 +48,101 @@ std::vector<Command> Customers::ask() {
                                               .answer = fmt::format("\"{}\"", random_.below(1000)),
                                               .now = {}});
         break;
-      default:
-        commands.emplace_back(store::Reserve{.id = id,
-                                             .fingerprint = random_.one_in(6) ? "other" : "same",
-                                             .owner = random_.one_in(4) ? "step" : "",
-                                             .lease = lease,
-                                             .ttl = std::chrono::seconds{5 + random_.below(60)},
-                                             .now = {}});
+      default: {
+        store::Reserve reserve{.id = id,
+                               .fingerprint = random_.one_in(6) ? "other" : "same",
+                               .owner = random_.one_in(4) ? "step" : "",
+                               .lease = lease,
+                               .ttl = std::chrono::seconds{5 + random_.below(60)},
+                               .now = {}};
+        if (random_.one_in(2)) {
+          reserve.owner.clear();
+          ask_by_claim(commands, std::move(reserve), now);
+        } else {
+          commands.emplace_back(std::move(reserve));
+        }
+      }
     }
   }
   return commands;
 }
 
+/// Claims the key, or goes on where it is claimed: with what came of the work, with a reservation because it takes longer,
+/// or with nothing.
+void Customers::ask_by_claim(std::vector<Command>& commands, store::Reserve ask, TimePoint now) {
+  const auto mine = claimed_.find(ask.id);
+  if (mine == claimed_.end()) {
+    const TimePoint until = now + ask.lease;
+    if (claims_->claim(ask, until) != store::KeyClaims::Claimed::yes) return;
+    if (model_.reservations.contains(ask.id))
+      checks_.fail("S11", fmt::format("key {} was claimed and is stored", ask.id.key));
+    ask.is_claimed = true;
+    const ReservationId id = ask.id;
+    claimed_.emplace(id, Claimed{.ask = std::move(ask), .until = until});
+    return;
+  }
+  if (mine->second.is_asked) return;
+  const std::uint64_t choice = random_.below(6);
+  if (choice == 0) {
+    claims_->leave(mine->first);
+    claimed_.erase(mine);
+    return;
+  }
+  store::Reserve& reserve = mine->second.ask;
+  if (choice > 1) {
+    reserve.outcome = store::Reserve::Outcome{.answer = fmt::format("\"{}\"", random_.below(1000))};
+  }
+  mine->second.is_asked = true;
+  commands.emplace_back(reserve);
+}
+
 /// The last one they were given, as a rule; at times an older one, or none.
 store::Fence Customers::draw_fence(const ReservationId& id) {
   const std::vector<store::Fence>& given = fences_[id];
-  if (given.empty()) return 1;
+  if (given.empty()) return 0;  // nobody ever gets it
   return random_.one_in(4) ? given[random_.below(given.size())] : given.back();
+}
+
+/// By the specification. A claim becomes a reservation when somebody else asks for its key, and its owner finds that again.
+store::Answer Customers::expected(const Command& command) {
+  store::ModelReservations model{model_};
+  const auto* reserve = std::get_if<store::Reserve>(&command);
+  const auto claim = reserve == nullptr ? claimed_.end() : claimed_.find(reserve->id);
+  if (claim != claimed_.end()) {
+    const TimePoint until = claim->second.until;
+    const auto row = model_.reservations.find(reserve->id);
+    if (!reserve->is_claimed && row == model_.reservations.end()) {
+      static_cast<void>(model.answer(store::Reserve{.id = reserve->id,
+                                                    .fingerprint = claim->second.ask.fingerprint,
+                                                    .owner = {},
+                                                    .lease = until - reserve->now,
+                                                    .ttl = reserve->ttl,
+                                                    .now = reserve->now}));
+      // Nobody is told its fence.
+      model_.reservations.at(reserve->id).fence = --untold_fence_;
+    }
+    if (reserve->is_claimed && row != model_.reservations.end()) {
+      const auto& there = row->second;
+      const bool is_own = there.state == store::ReservationState::in_progress &&
+                          there.made.owner.empty() && there.lease_until == until;
+      if (is_own) model_.reservations.erase(row);
+    }
+  }
+  return std::visit(
+      [&model](const auto& each) -> store::Answer {
+        if constexpr (requires { model.answer(each); }) {
+          return model.answer(each);
+        } else {
+          return store::Done{};
+        }
+      },
+      command);
 }
 
 void Customers::committed(std::span<const Command> commands, std::span<const store::Answer> answers,
                           bool heard) {
-  store::ModelReservations model{model_};
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    const store::Answer expected = std::visit(
-        [&model](const auto& command) -> store::Answer {
-          if constexpr (requires { model.answer(command); }) {
-            return model.answer(command);
-          } else {
-            return store::Done{};
-          }
-        },
-        commands[i]);
-    const std::string right = describe(expected);
+    const std::string right = describe(expected(commands[i]));
     if (const std::string said = describe(answers[i]); said != right) {
       return checks_.fail(
           "S11", fmt::format("{}: answered {}, right is {}", describe(commands[i]), said, right));
@@ -89,6 +157,32 @@ void Customers::committed(std::span<const Command> commands, std::span<const sto
     model_.reservations.at(id).fence = acquired->fence;
     if (heard) fences_[id].push_back(acquired->fence);
   }
+  if (!heard) return failed(commands);
+  for (const Command& command : commands) {
+    const auto* reserve = std::get_if<store::Reserve>(&command);
+    if (reserve == nullptr || !reserve->is_claimed) continue;
+    claims_->settle(reserve->id);
+    claimed_.erase(reserve->id);
+  }
+}
+
+void Customers::failed(std::span<const Command> commands) {
+  for (const Command& command : commands) {
+    const auto* reserve = std::get_if<store::Reserve>(&command);
+    if (reserve == nullptr || !reserve->is_claimed) continue;
+    owed_.push_back(command);
+    std::get<store::Reserve>(owed_.back()).outcome.reset();
+  }
+}
+
+void Customers::reopened(store::Store& store, TimePoint now) {
+  if (owed_.empty()) return;
+  const std::vector<Command> owed = std::exchange(owed_, {});
+  std::vector<Command> commands = owed;
+  for (Command& command : commands) std::get<store::Reserve>(command).now = now;
+  const auto answers = store.execute(commands);
+  if (!answers) return checks_.fail("S11", "what was claimed could not be reserved");
+  committed(commands, *answers, true);
 }
 
 void Customers::swept(store::Store& store, TimePoint latest) {

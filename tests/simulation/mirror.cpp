@@ -47,7 +47,8 @@ Mirror::Mirror(std::shared_ptr<store::sqlite::Database> database)
       runs_sql_("SELECT run, " + run_columns + " FROM semel_run"),
       run_(database_, run_sql_.c_str()),
       runs_(database_, runs_sql_.c_str()),
-      removed_(database_, "SELECT run, status, key_until, keep_until FROM temp.removed_run"),
+      removed_(database_,
+               "SELECT run, workspace, id, status, key_until, keep_until FROM temp.removed_run"),
       entry_(database_, "SELECT run, seq, at, entry FROM semel_journal WHERE id = ?1"),
       journals_(database_, "SELECT run, seq, entry FROM semel_journal ORDER BY run, seq"),
       timers_(database_, "SELECT run, kind, op, due FROM semel_timer ORDER BY run, kind, op"),
@@ -88,9 +89,10 @@ void Mirror::touched(void* self, int operation, const char*, const char* table,
 void Mirror::watch_removals() {
   if (std::exchange(watches_removals_, true)) return;
   database_.run(
-      "CREATE TEMP TABLE removed_run (run, status, key_until, keep_until);"
+      "CREATE TEMP TABLE removed_run (run, workspace, id, status, key_until, keep_until);"
       "CREATE TEMP TRIGGER note_removed_run BEFORE DELETE ON main.semel_run BEGIN"
-      " INSERT INTO removed_run VALUES (old.run, old.status, old.key_until, old.keep_until); END");
+      " INSERT INTO removed_run VALUES (old.run, old.workspace, old.id, old.status, old.key_until,"
+      "  old.keep_until); END");
 }
 
 Mirror::Changes Mirror::take_changes() {
@@ -99,9 +101,11 @@ Mirror::Changes Mirror::take_changes() {
   {
     Rows rows = removed_.select();
     while (rows.next()) {
-      changes.removed[rows.integer(0)] = {.status = static_cast<Status>(rows.integer(1)),
-                                          .key_until = rows.optional_time(2),
-                                          .keep_until = rows.optional_time(3)};
+      changes.removed[rows.integer(0)] = {.workspace = rows.integer(1),
+                                          .id = rows.text(2),
+                                          .status = static_cast<Status>(rows.integer(3)),
+                                          .key_until = rows.optional_time(4),
+                                          .keep_until = rows.optional_time(5)};
     }
   }
   if (!changes.removed.empty()) database_.run("DELETE FROM temp.removed_run");

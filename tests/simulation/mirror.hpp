@@ -74,6 +74,8 @@ class Mirror {
 
   /// A run's row as it was when it was deleted.
   struct Removed {
+    std::int64_t workspace = 0;
+    std::string id;
     Status status = Status::pending;
     std::optional<TimePoint> key_until;
     std::optional<TimePoint> keep_until;

@@ -104,6 +104,13 @@ class MiscountsResults final : public Sabotage {
   base::SeededRandom random_{1};
 };
 
+/// Which keys are stored is not looked up when the store opens.
+class ClaimsWhatIsStored final : public Sabotage {
+  void opened(store::KeyClaims& claims) override {
+    claims.begin_anew({}, store::KeyClaims::Fill::empty);
+  }
+};
+
 template <class T>
 std::unique_ptr<Sabotage> make() {
   return std::make_unique<T>();
@@ -121,6 +128,7 @@ const std::array bugs = std::to_array<Planted>({
     {"has no unique index on the journal", make<InStore<DropsJournalIndex>>, "S1"},
     {"has no unique index on keys", make<InStore<DropsKeyIndex>>, "S11"},
     {"looks a key up before it writes", make<InStore<LooksKeysUp>>, "S11"},
+    {"forgets the keys of older eras", make<InStore<ForgetsOlderKeys>>, "S11"},
     {"frees a key when its run ends", make<InStore<FreesKeysEarly>>, "S11"},
     {"rewinds the number of attempts", make<InStore<RewindsAttempts>>, "S4"},
     {"forgets which attempts were lost", make<InStore<ForgetsLostAttempts>>, "S3"},
@@ -140,6 +148,8 @@ const std::array bugs = std::to_array<Planted>({
     {"takes a run's own token for another's", make<InStore<ConflictsWithItself>>, "S8"},
     {"forgets in a crash who reserved a key", make<ForgetsReservations>, "S11"},
     {"completes for an owner that was fenced", make<InStore<TrustsStaleOwners>>, "S11"},
+    {"gives out keys that are claimed", make<InStore<IgnoresClaims>>, "S11"},
+    {"claims keys that are stored", make<ClaimsWhatIsStored>, "S11"},
     {"writes a transaction's rows beside its entry", make<WritesBesideTheEntry>, "S5"},
     {"miscounts the attempts of results", make<MiscountsResults>, "S4 L6"},
 });

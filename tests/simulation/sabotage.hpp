@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/live_run.hpp"
+#include "store/key_claims.hpp"
 #include "store/sqlite/database.hpp"
 #include "store/store.hpp"
 
@@ -19,6 +20,9 @@ class Sabotage {
                                              const std::shared_ptr<store::sqlite::Database>&) {
     return store;
   }
+
+  /// The same store, which has begun to remember which keys it has.
+  virtual void opened(store::KeyClaims&) {}
 
   /// The process has just died.
   virtual void crashed(store::sqlite::Database&) {}

@@ -18,6 +18,7 @@ constexpr std::uint64_t commits_min = 200;
 constexpr std::uint64_t faults_min = 5;
 constexpr std::uint64_t turns_max = 20'000;
 constexpr int crashes_max = 5;
+constexpr std::int64_t keys_per_era = 3;  // so that there are several
 /// Virtual time in which everything has to finish once the faults have stopped.
 constexpr std::chrono::hours calm_max{2};
 constexpr std::uint64_t calm_turns_max = 50'000;
@@ -127,6 +128,8 @@ void World::register_workflows() {
 
 void World::open() {
   register_workflows();
+  claims_ = std::make_shared<store::KeyClaims>();
+  customers_.begin(*claims_);
   open_store();
   engine::LoopOptions options;
   options.frame_bytes_max = profile_.frame_bytes_max;
@@ -144,9 +147,11 @@ void World::open() {
 }
 
 void World::open_store() {
-  auto opened = store::SqliteStore::open(database_);
+  auto opened = store::SqliteStore::open(database_, claims_, keys_per_era);
   store_ = std::move(opened.value());
-  if (sabotage_ != nullptr) store_ = sabotage_->open(std::move(store_), database_);
+  if (sabotage_ == nullptr) return;
+  store_ = sabotage_->open(std::move(store_), database_);
+  sabotage_->opened(*claims_);
 }
 
 /// Memory is lost; what was committed is not.

@@ -144,6 +144,7 @@ class World final : engine::Host {
   std::unique_ptr<engine::Registry> registry_;
   std::unique_ptr<Workflows> workflows_;
   std::unique_ptr<base::SeededRandom> process_random_;
+  std::shared_ptr<store::KeyClaims> claims_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<engine::Loop> loop_;
   std::vector<std::unique_ptr<Flight>> flights_;

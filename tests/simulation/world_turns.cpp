@@ -175,7 +175,7 @@ bool World::can_take_batch() const {
 void World::take_batch() {
   batch_.emplace(loop_->take_batch());
   // Not with a sweep: what it took is only seen afterwards.
-  if (!calm_ && std::ranges::none_of(batch_->commands, sweeps)) asides_ = customers_.ask();
+  if (!calm_ && std::ranges::none_of(batch_->commands, sweeps)) asides_ = customers_.ask(shown());
   if (tracing_) {
     for (const store::Command& command : outgoing()) trace("batch: {}", describe(command));
   }
@@ -225,6 +225,7 @@ void World::execute_batch() {
       fate == Fault::crash_in_recovery) {
     return crash();
   }
+  if (fate == Fault::fails_unlanded) customers_.failed(asides_);
   if (fate == Fault::lands_and_fails) answers = unknown_outcome();
   if (!fate && chance(profile_.wakeups)) {
     std::vector<RunKey> keys;
@@ -261,6 +262,7 @@ void World::reopen_store() {
   trace("reopen");
   store_.reset();
   open_store();
+  customers_.reopened(*store_, shown());
   loop_->open(shown());
 }
 

@@ -141,9 +141,12 @@ Connection::Connection(const ConnectionOptions& options)
                     " SET idle_in_transaction_session_timeout = {}",
                     options.lock_timeout.count(), options.idle_timeout.count()));
     // Whatever the server's defaults are: what is answered is on disk, and a statement sees what was committed before it.
+    // What a batch writes is found by its key whatever the values are; by itself PostgreSQL would plan most of these
+    // statements anew for each batch, which takes as long as they do.
     run(options.read_only ? "SET default_transaction_read_only = on"
                           : "SET synchronous_commit = on;"
-                            " SET default_transaction_isolation = 'read committed'");
+                            " SET default_transaction_isolation = 'read committed';"
+                            " SET plan_cache_mode = force_generic_plan");
   } catch (...) {
     PQfinish(handle_);
     throw;

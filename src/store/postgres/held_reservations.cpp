@@ -13,7 +13,7 @@ class HeldReservations final : public ReservationTable {
 
   std::optional<Fence> insert(const ReservationPlace& place, const Reserve& command) override {
     if (stored(place) != nullptr) return std::nullopt;
-    return write(place, command, held_.draw(Number::fence));
+    return write(place, command);
   }
 
   std::optional<ReservationRow> find(const ReservationPlace& place) override {
@@ -23,12 +23,7 @@ class HeldReservations final : public ReservationTable {
 
   Fence replace(const ReservationPlace& place, const ReservationRow&,
                 const Reserve& command) override {
-    return write(place, command, held_.draw(Number::fence));
-  }
-
-  /// A sequence gives no number twice, whatever became of the transaction.
-  void put_back(const ReservationPlace& place, const Reserve& command) override {
-    write(place, command, command.lost_fence);
+    return write(place, command);
   }
 
   bool complete(const ReservationPlace& place, const Complete& command) override {
@@ -83,19 +78,21 @@ class HeldReservations final : public ReservationTable {
            found->row.state == ReservationState::in_progress && found->row.expires_at > now;
   }
 
-  Fence write(const ReservationPlace& place, const Reserve& command, Fence fence) {
-    const TimePoint lease_until = command.now + command.lease;
+  Fence write(const ReservationPlace& place, const Reserve& command) {
+    const Fence fence = held_.draw(Number::fence);
+    const NewReservation row{command};
     const std::int64_t ttl = command.ttl.count();
-    const TimePoint expires_at = from_ns(to_ns(lease_until) + ttl);
     held_.reservations.put(place.digest(), {.row = {.fence = fence,
+                                                    .state = row.state,
                                                     .on_abandoned = command.on_abandoned,
-                                                    .lease_until = lease_until,
-                                                    .expires_at = expires_at,
+                                                    .lease_until = row.lease_until,
+                                                    .expires_at = row.expires_at,
                                                     .fingerprint = command.fingerprint,
-                                                    .owner = command.owner},
+                                                    .owner = command.owner,
+                                                    .answer = std::string{row.answer}},
                                             .workspace = place.workspace,
                                             .ttl = ttl,
-                                            .sweep_at = to_ns(expires_at),
+                                            .sweep_at = to_ns(row.lease_until) + ttl,
                                             .id = place.id});
     return fence;
   }

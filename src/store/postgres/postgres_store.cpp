@@ -311,8 +311,8 @@ struct PostgresStore::Impl {
       if (attempt.has_sql)
         last.add(
             "SELECT set_config('synchronous_commit', 'on', false),"
-            " set_config('default_transaction_isolation', 'read committed',"
-            " false)");
+            " set_config('default_transaction_isolation', 'read committed', false),"
+            " set_config('plan_cache_mode', 'force_generic_plan', false)");
       last.add_commit();
       last.run();
     }

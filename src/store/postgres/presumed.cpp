@@ -1,15 +1,18 @@
 #include "store/postgres/presumed.hpp"
 
 #include <numeric>
+#include <set>
 
 namespace semel::store::postgres {
 
 namespace {
 
 constexpr std::size_t open_max = 1U << 16U;
-/// With more the statements that are saved do not show.
-constexpr std::size_t few_entries_max = 4;
+/// They take two statements each, and all of a batch with BEGIN and COMMIT five.
+constexpr std::size_t few_entries_max = 2;
 
+// `status + 0`: rows are to be found by their number. Where few runs are open PostgreSQL would rather go through the index of
+// those, which is full of entries of runs that have ended.
 constexpr const char* end_open_runs =
     "WITH ended AS (UPDATE semel.run r SET ended_at = x.at, status = x.status,"
     " failure = x.failure, output = x.output,"
@@ -17,22 +20,24 @@ constexpr const char* end_open_runs =
     " keep_until = x.at + CASE WHEN r.holds_key = 1 THEN greatest(r.key_ttl, r.retention)"
     "  ELSE r.retention END"
     " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[])"
-    " AS x(run, at, status, failure, output) WHERE r.run = x.run AND r.status < 3 RETURNING 1)"
+    " AS x(run, at, status, failure, output) WHERE r.run = x.run AND r.status + 0 < 3 RETURNING 1)"
     " SELECT 1 / (count(*) = $6::bigint)::int FROM ended";
 constexpr const char* are_open =
-    "SELECT 1 / (count(*) = $2::bigint)::int FROM semel.run"
-    " WHERE run = ANY($1::bigint[]) AND status < 3";
+    "SELECT 1 / (count(*) = $2::bigint)::int FROM unnest($1::bigint[]) AS x(run)"
+    " JOIN semel.run r ON r.run = x.run WHERE r.status + 0 < 3";
 constexpr const char* are_alone =
     "SELECT 1 / (NOT EXISTS (SELECT FROM semel.waiter WHERE target = ANY($1::bigint[]))"
     " AND NOT EXISTS (SELECT FROM semel.inbox WHERE run = ANY($1::bigint[])))::int";
 
-/// As `assert_node` does: the row is locked where it is there, and the statement fails where it is not.
+/// As `assert_node` does: the row is locked where it is there, and the statement fails where it is not. Of one entry: for
+/// arrays of one the server would take half as long again as for the entry.
 constexpr const char* append_as_node =
-    "WITH owner AS MATERIALIZED (SELECT node FROM semel.node WHERE node = $5::bigint"
-    " FOR KEY SHARE)"
-    " INSERT INTO semel.journal (run, seq, at, entry)"
-    " SELECT x.* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[])"
-    " AS x(run, seq, at, entry) WHERE 1 / (SELECT count(*) FROM owner) = 1";
+    "INSERT INTO semel.journal (run, seq, at, entry)"
+    " SELECT $1::bigint, $2::bigint, $3::bigint, $4::bytea"
+    " WHERE 1 / (SELECT count(*) FROM (SELECT node FROM semel.node WHERE node = $5::bigint"
+    "  FOR KEY SHARE) n) = 1";
+constexpr const char* is_open_run =
+    "SELECT 1 / count(*) FROM semel.run WHERE run = $1::bigint AND status + 0 < 3";
 
 Parameters with_count(Parameters parameters, std::size_t count) {
   parameters.add(count);
@@ -107,13 +112,13 @@ bool is_few_entries(const Held& held) {
 }
 
 void write_few_entries(Pipeline& pipeline, const Held& held, std::int64_t node) {
-  Columns entries{"iiib"};
-  for (const auto& [position, slot] : held.journal.slots())
-    entries.add(position.first, position.second, slot.now->at, slot.now->bytes);
-  Parameters parameters = entries.parameters();
-  parameters.add(node);
-  pipeline.add(append_as_node, parameters);
-  bear_out(pipeline, held);
+  std::set<RunKey> runs;
+  for (const auto& [position, slot] : held.journal.slots()) {
+    const auto& [run, seq] = position;
+    pipeline.add(append_as_node, Parameters::of(run, seq, slot.now->at, slot.now->bytes, node));
+    runs.insert(run);
+  }
+  for (const RunKey run : runs) pipeline.add(is_open_run, Parameters::of(run));
 }
 
 void bear_out(Pipeline& pipeline, const Held& held) {

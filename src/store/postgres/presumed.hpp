@@ -36,8 +36,8 @@ void write_presumed_ends(Pipeline& pipeline, const Held& held);
 /// A few entries of runs that were not read, and nothing else; so it is with one run that goes from step to step.
 bool is_few_entries(const Held& held);
 
-/// A transaction that is just that, without BEGIN and COMMIT: what is sent together is one. The first statement asserts the
-/// node's lease and writes, the second bears out what was presumed. Where either fails the batch is done over at length.
+/// A transaction that is just that, without BEGIN and COMMIT: what is sent together is one. Statements that write assert the
+/// node's lease, those behind them bear out what was presumed. Where any fails the batch is done over at length.
 void write_few_entries(Pipeline& pipeline, const Held& held, std::int64_t node);
 
 /// Behind everything that rests on it was written.

@@ -182,7 +182,10 @@ void UserSql::begin() {
   broken_ = nullptr;
   is_marked_ = false;
   has_run_ = false;
-  connection_.run("SAVEPOINT semel_unit");
+  // The program's statements are planned as it is used to. A connection of its own is left as it is.
+  connection_.run(connection_.keeps_statements()
+                      ? "SAVEPOINT semel_unit; SET LOCAL plan_cache_mode = auto"
+                      : "SAVEPOINT semel_unit");
 }
 
 /// Constraints that were put off are looked at and then put off again, because others share the transaction: going back to

@@ -1,6 +1,6 @@
 #include "store/sqlite/reservation_table.hpp"
 
-#include <algorithm>
+#include "store/reservation_rows.hpp"
 
 namespace semel::store::sqlite {
 
@@ -10,32 +10,35 @@ constexpr Fence fences_at_once = Fence{1} << 20U;
 
 std::int64_t nanoseconds(std::chrono::nanoseconds duration) { return duration.count(); }
 
+/// A usual completion is no later, and leaves it as it is.
+std::int64_t sweep_time(const NewReservation& row, const Reserve& command) {
+  return to_ns(row.lease_until) + nanoseconds(command.ttl);
+}
+
 }  // namespace
 
 Fence ReservationTable::next_fence() {
-  if (next_fence_ == fences_end_) set_fences_aside(1);
-  return next_fence_++;
-}
-
-/// From what nobody got on, but for those below `first`.
-void ReservationTable::set_fences_aside(Fence first) {
-  next_fence_ = first;
-  {
+  if (next_fence_ == fences_end_) {
     Rows rows = fences_.select();
-    if (rows.next()) next_fence_ = std::max(first, rows.integer(0));
+    next_fence_ = rows.next() ? rows.integer(0) : 1;
+    fences_end_ = next_fence_ + fences_at_once;
+    set_fences_.run(fences_end_);
   }
-  fences_end_ = next_fence_ + fences_at_once;
-  set_fences_.run(fences_end_);
+  return next_fence_++;
 }
 
 std::optional<Fence> ReservationTable::insert(const ReservationPlace& place,
                                               const Reserve& command) {
   const Fence fence = next_fence();
+  const NewReservation row{command};
+  const std::int64_t sweep_at = sweep_time(row, command);
   const std::int64_t inserted =
-      insert_.run(fence, place.workspace, command.on_abandoned, command.now + command.lease,
-                  nanoseconds(command.ttl), Blob{command.fingerprint}, place.id.ns, place.id.scope,
-                  place.id.key, command.owner);
-  return inserted == 1 ? std::optional{fence} : std::nullopt;
+      insert_.run(fence, place.workspace, row.state, command.on_abandoned, row.lease_until,
+                  nanoseconds(command.ttl), row.expires_at, sweep_at, Blob{command.fingerprint},
+                  place.id.ns, place.id.scope, place.id.key, command.owner, Blob{row.answer});
+  if (inserted == 0) return std::nullopt;
+  sweeps_.enter(fence, sweep_at);
+  return fence;
 }
 
 std::optional<ReservationRow> ReservationTable::find(const ReservationPlace& place) {
@@ -51,27 +54,26 @@ std::optional<ReservationRow> ReservationTable::find(const ReservationPlace& pla
                         .answer = rows.text(7)};
 }
 
-Fence ReservationTable::replace(const ReservationPlace&, const ReservationRow& row,
+Fence ReservationTable::replace(const ReservationPlace&, const ReservationRow& there,
                                 const Reserve& command) {
   const Fence fence = next_fence();
-  replace_.run(row.fence, fence, command.on_abandoned, command.now + command.lease,
-               nanoseconds(command.ttl), Blob{command.fingerprint}, command.owner);
+  const NewReservation row{command};
+  const std::int64_t sweep_at = sweep_time(row, command);
+  replace_.run(there.fence, fence, row.state, command.on_abandoned, row.lease_until,
+               nanoseconds(command.ttl), row.expires_at, sweep_at, Blob{command.fingerprint},
+               command.owner, Blob{row.answer});
+  sweeps_.enter(fence, sweep_at);
   return fence;
 }
 
-void ReservationTable::put_back(const ReservationPlace& place, const Reserve& command) {
-  if (command.lost_fence >= next_fence_) set_fences_aside(command.lost_fence + 1);
-  put_back_.run(command.lost_fence, place.workspace, command.on_abandoned,
-                command.now + command.lease, nanoseconds(command.ttl), Blob{command.fingerprint},
-                place.id.ns, place.id.scope, place.id.key, command.owner);
-}
-
 bool ReservationTable::complete(const ReservationPlace& place, const Complete& command) {
-  const auto run = [&](Statement& statement) {
-    return statement.run(command.fence, place.workspace, place.id.ns, place.id.scope, place.id.key,
-                         command.state, Blob{command.answer}, command.now) == 1;
-  };
-  return run(complete_) || run(complete_late_);
+  const bool is_done =
+      complete_.run(command.fence, place.workspace, place.id.ns, place.id.scope, place.id.key,
+                    command.state, Blob{command.answer}, command.now) == 1;
+  if (is_done) return true;
+  Rows late = complete_late_.select(command.fence, place.workspace, place.id.ns, place.id.scope,
+                                    place.id.key, command.state, Blob{command.answer}, command.now);
+  return move(command.fence, late);
 }
 
 bool ReservationTable::release(const ReservationPlace& place, const Release& command) {
@@ -82,8 +84,17 @@ bool ReservationTable::release(const ReservationPlace& place, const Release& com
 bool ReservationTable::renew(const ReservationPlace& place, const Renew& command) {
   const bool is_renewed = renew_.run(command.fence, place.workspace, place.id.ns, place.id.scope,
                                      place.id.key, command.now + command.lease, command.now) == 1;
-  if (is_renewed) sweep_later_.run(command.fence);
+  if (is_renewed) {
+    Rows later = sweep_later_.select(command.fence);
+    move(command.fence, later);
+  }
   return is_renewed;
+}
+
+bool ReservationTable::move(Fence fence, Rows& moved) {
+  if (!moved.next()) return false;
+  sweeps_.move(fence, moved.integer(0));
+  return true;
 }
 
 }  // namespace semel::store::sqlite

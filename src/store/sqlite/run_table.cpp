@@ -155,12 +155,20 @@ std::vector<RunKey> RunTable::runs_expired(TimePoint now, std::int64_t limit) {
 // ------------------------------------------------------------------------------------------------ writing
 
 bool RunTable::insert(const NewRun& run, std::int64_t workspace, Status status) {
-  const std::optional<int> holds_key = run.idempotency_key ? std::optional{1} : std::nullopt;
-  return insert_.run(run.key, workspace, std::max(run.partition, 0), status, holds_key,
-                     run.created_at, run.deadline, run.parent, run.code_version,
-                     stored_duration(run.key_ttl), stored_duration(run.retention), run.id,
-                     run.instance, run.workflow, run.idempotency_key, Blob{run.fingerprint},
-                     run.input) == 1;
+  const auto& key = run.idempotency_key;
+  std::int64_t era = 0;
+  if (key) {
+    era = key_eras_.newest();
+    if (key_eras_.may_be_older(workspace, *key) && holder_of_key(workspace, *key)) return false;
+  }
+  const std::optional<int> holds_key = key ? std::optional{1} : std::nullopt;
+  const std::int64_t inserted =
+      insert_.run(run.key, workspace, std::max(run.partition, 0), status, holds_key, run.created_at,
+                  run.deadline, run.parent, run.code_version, stored_duration(run.key_ttl),
+                  stored_duration(run.retention), run.id, run.instance, run.workflow, key,
+                  Blob{run.fingerprint}, run.input, era);
+  if (inserted == 1 && key) key_eras_.took(workspace, *key);
+  return inserted == 1;
 }
 
 void RunTable::set_status(RunKey run, Status status) { set_status_.run(run, status); }
@@ -177,7 +185,22 @@ void RunTable::end(RunKey run, const End& end, TimePoint now) {
   end_.run(run, end.status, end.output, failure, now);
 }
 
-bool RunTable::reopen(RunKey run, Status status) { return reopen_.run(run, status) == 1; }
+bool RunTable::reopen(RunKey run, Status status) {
+  std::optional<std::string> key;
+  std::int64_t workspace = 0;
+  {
+    Rows rows = key_of_.select(run);
+    if (!rows.next()) return false;
+    workspace = rows.integer(0);
+    key = rows.optional_text(1);
+  }
+  if (key) {
+    const auto holder = holder_of_key(workspace, *key);
+    if (holder && holder->run != run) return false;
+    key_eras_.took(workspace, *key);
+  }
+  return reopen_.run(run, status) == 1;
+}
 
 void RunTable::set_attribute(RunKey run, const std::string& name, const std::string& value) {
   set_attribute_.run(run, name, value);

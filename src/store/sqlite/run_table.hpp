@@ -1,7 +1,7 @@
 // Rows of semel_run with what belongs to them alone: their attributes and their workspace's name.
 #pragma once
 
-#include "store/sqlite/database.hpp"
+#include "store/sqlite/key_eras.hpp"
 #include "store/tables.hpp"
 
 #include <map>
@@ -27,8 +27,13 @@ class RunTable final : public store::RunTable {
   std::optional<std::int64_t> workspace(const std::string& name) override;
   std::int64_t workspace_or_create(const std::string& name) override;
 
-  /// Numbers given out in a transaction that was rolled back do not exist.
-  void forget_workspaces() { workspaces_.clear(); }
+  KeyEras& key_eras() { return key_eras_; }
+
+  /// What was given out in a transaction that was rolled back does not exist.
+  void forget() {
+    workspaces_.clear();
+    key_eras_.forget();
+  }
 
   bool insert(const NewRun& run, std::int64_t workspace, Status status) override;
   std::optional<Holder> holder_of_key(std::int64_t workspace, const std::string& key) override;
@@ -66,6 +71,7 @@ class RunTable final : public store::RunTable {
  private:
   Database& database_;
   std::map<std::string, std::int64_t, std::less<>> workspaces_;
+  KeyEras key_eras_{database_};
 
   Statement find_workspace_{database_, "SELECT workspace FROM semel_workspace WHERE name = ?1"};
   Statement insert_workspace_{database_, "INSERT INTO semel_workspace (name) VALUES (?1)"};
@@ -74,12 +80,16 @@ class RunTable final : public store::RunTable {
       "INSERT INTO semel_run (run, workspace, partition, status, holds_key, created_at, deadline, "
       "parent,"
       " code_version, key_ttl, retention, id, instance, workflow, idempotency_key, fingerprint, "
-      "input, output)"
-      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, '')"
+      "input, output, key_era)"
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, '',"
+      " ?18)"
       " ON CONFLICT DO NOTHING"};
-  Statement holder_of_key_{database_,
-                           "SELECT run, id, status, workflow, fingerprint, key_until FROM semel_run"
-                           " WHERE workspace = ?1 AND idempotency_key = ?2 AND holds_key = 1"};
+  // Those that come again come soon.
+  Statement holder_of_key_{
+      database_,
+      "SELECT r.run, r.id, r.status, r.workflow, r.fingerprint, r.key_until"
+      " FROM semel_key_era e CROSS JOIN semel_run r WHERE r.key_era = e.era AND r.workspace = ?1"
+      " AND r.idempotency_key = ?2 AND r.holds_key = 1 ORDER BY e.era DESC LIMIT 1"};
   Statement holder_of_id_{database_,
                           "SELECT run, id, status, workflow, fingerprint, keep_until FROM semel_run"
                           " WHERE workspace = ?1 AND id = ?2"};
@@ -104,6 +114,7 @@ class RunTable final : public store::RunTable {
       " key_until = CASE WHEN holds_key = 1 THEN ?5 + key_ttl END,"
       " keep_until = ?5 + CASE WHEN holds_key = 1 THEN max(key_ttl, retention) ELSE retention END"
       " WHERE run = ?1"};
+  Statement key_of_{database_, "SELECT workspace, idempotency_key FROM semel_run WHERE run = ?1"};
   Statement reopen_{
       database_,
       "UPDATE OR IGNORE semel_run SET status = ?2, output = '', failure = NULL, ended_at = NULL,"

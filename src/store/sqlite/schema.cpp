@@ -14,7 +14,7 @@ namespace semel::store::sqlite {
 namespace {
 
 /// Never change one that was released: files have it. Add the next.
-constexpr std::array<const char*, 6> migrations{
+constexpr std::array<const char*, 8> migrations{
     R"sql(
 CREATE TABLE semel_workspace (
   workspace INTEGER PRIMARY KEY,
@@ -255,6 +255,35 @@ CREATE TABLE semel_move (
 DROP INDEX semel_reservation_id;
 ALTER TABLE semel_reservation DROP COLUMN digest;
 CREATE UNIQUE INDEX semel_reservation_id ON semel_reservation (workspace, ns, scope, key);
+)sql",
+    R"sql(
+-- Keys in eras, as key_eras.hpp says. Those that are there already are one.
+CREATE TABLE semel_key_era (
+  era INTEGER PRIMARY KEY
+);
+INSERT INTO semel_key_era (era) VALUES (0);
+ALTER TABLE semel_run ADD COLUMN key_era INTEGER NOT NULL DEFAULT 0;
+DROP INDEX semel_run_key;
+-- NULLs are distinct: at most one run of an era holds a key, any number had it once.
+CREATE UNIQUE INDEX semel_run_key ON semel_run (key_era, workspace, idempotency_key, holds_key)
+  WHERE idempotency_key IS NOT NULL;
+)sql",
+    R"sql(
+-- The key first: of all four it is what differs, so finding a place compares one text instead of four columns, and keys made
+-- one after the other are neighbours whoever made them.
+DROP INDEX semel_reservation_id;
+CREATE UNIQUE INDEX semel_reservation_id ON semel_reservation (key, scope, ns, workspace);
+
+-- What is swept when, as reservation_sweeps.hpp says: one row for many.
+DROP INDEX semel_reservation_sweep;
+CREATE TABLE semel_reservation_sweep (
+  sweep_at INTEGER NOT NULL,
+  first INTEGER NOT NULL,  -- fences
+  last INTEGER NOT NULL,
+  PRIMARY KEY (sweep_at, first)
+) WITHOUT ROWID;
+INSERT INTO semel_reservation_sweep (sweep_at, first, last)
+  SELECT sweep_at, fence, fence FROM semel_reservation;
 )sql",
 };
 

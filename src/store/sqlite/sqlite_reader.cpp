@@ -57,7 +57,10 @@ Conditions conditions_of(const ListFilter& filter) {
   where.add("r.workspace = " + workspace);
   if (filter.workflow) where.add("r.workflow = ", *filter.workflow);
   if (filter.status) where.add("r.status = ", static_cast<std::int64_t>(*filter.status));
-  if (filter.idempotency_key) where.add("r.idempotency_key = ", *filter.idempotency_key);
+  if (filter.idempotency_key) {
+    where.add("r.idempotency_key = ", *filter.idempotency_key);
+    where.add("r.key_era IN (SELECT era FROM semel_key_era)");  // so that the index is found
+  }
   for (const auto& [name, value] : filter.attributes) {
     where.add("r.run IN (SELECT a.run FROM semel_attribute a WHERE a.workspace = " + workspace +
               " AND a.name = " + where.next(name) + " AND a.value = " + where.next(value) + ")");

@@ -3,6 +3,7 @@
 #include "store/answering.hpp"
 #include "store/sqlite/database.hpp"
 #include "store/sqlite/file_lock.hpp"
+#include "store/sqlite/key_scan.hpp"
 #include "store/sqlite/schema.hpp"
 #include "store/sqlite/sqlite_reader.hpp"
 #include "store/sqlite/tables.hpp"
@@ -73,6 +74,24 @@ struct SqliteStore::Impl {
           }
         },
         command);
+  }
+
+  /// What others may have stored while the file was nobody's is found anew.
+  void use(std::shared_ptr<KeyClaims> shared) {
+    claims = std::move(shared);
+    tables.common.claims = claims.get();
+    if (!claims) return;
+    if (database->in_memory()) {
+      claims->begin_anew(
+          [this](const KeyClaims::Visit& visit) { sqlite::scan_keys(*database, visit); },
+          KeyClaims::Fill::at_once);
+      return;
+    }
+    claims->begin_anew(
+        [path = database->path()](const KeyClaims::Visit& visit) {
+          sqlite::scan_keys(*Database::open(path, Database::Access::read, {}), visit);
+        },
+        sqlite::has_no_keys(*database) ? KeyClaims::Fill::empty : KeyClaims::Fill::in_background);
   }
 
   NodeOpened execute(const OpenNode& command) { return upkeep.open_node(command); }
@@ -156,8 +175,10 @@ struct SqliteStore::Impl {
   /// One try; none: a command ended the transaction, and the batch has to be done over without it.
   std::optional<std::vector<Answer>> commit(std::span<const Command> batch, Poison& poison) {
     Transaction transaction{*database, Transaction::Kind::write};
+    tables.reservations.sweeps().begin();
     try {
       auto answers = answer_all(batch, poison);
+      tables.reservations.sweeps().write();
       transaction.commit();
       return answers;
     } catch (const sqlite::Poisoned&) {
@@ -165,19 +186,6 @@ struct SqliteStore::Impl {
       tables.forget();
       return std::nullopt;
     }
-  }
-
-  std::vector<Answer> commit_growing(std::span<const Command> first, GrowingBatch& batch) {
-    Transaction transaction{*database, Transaction::Kind::write};
-    std::vector<Answer> answers;
-    for (std::span<const Command> part = first; !part.empty(); part = batch.next()) {
-      for (const Command& command : part) {
-        answers.push_back(answer(command));
-        batch.executed(answers.back());
-      }
-    }
-    transaction.commit();
-    return answers;
   }
 
   /// A disk that failed once is not believed again: what is cached may differ from what is written.
@@ -205,6 +213,7 @@ struct SqliteStore::Impl {
   // The lock goes last: the connection must be closed before another process may open the file.
   std::optional<sqlite::FileLock> lock;
   std::shared_ptr<Database> database;
+  std::shared_ptr<KeyClaims> claims;
   sqlite::Tables tables{*database};
   sqlite::Upkeep upkeep{*database};
   sqlite::UserSql user{*database};
@@ -232,20 +241,26 @@ base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const SqliteOptions
     // What we are about to show must be on disk. If the last owner's sync failed, the log may be readable and yet not
     // written; a checkpoint writes its pages anew.
     database->checkpoint();
-    return std::unique_ptr<SqliteStore>{new SqliteStore{
-        std::make_unique<Impl>(*std::move(lock), std::move(database), options.checkpoint_pages)}};
+    auto impl =
+        std::make_unique<Impl>(*std::move(lock), std::move(database), options.checkpoint_pages);
+    impl->tables.runs.key_eras().open(options.keys_per_era);
+    impl->use(options.claims);
+    return std::unique_ptr<SqliteStore>{new SqliteStore{std::move(impl)}};
   } catch (const Failed& failed) {
     return failed.fault();
   }
 }
 
 base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(
-    const std::shared_ptr<Database>& memory) {
+    const std::shared_ptr<Database>& memory, std::shared_ptr<KeyClaims> claims,
+    std::int64_t keys_per_era) {
   try {
     const std::lock_guard guard{memory->mutex()};
     sqlite::migrate(*memory);
-    return std::unique_ptr<SqliteStore>{
-        new SqliteStore{std::make_unique<Impl>(std::nullopt, memory, never_checkpoint)}};
+    auto impl = std::make_unique<Impl>(std::nullopt, memory, never_checkpoint);
+    impl->tables.runs.key_eras().open(keys_per_era);
+    impl->use(std::move(claims));
+    return std::unique_ptr<SqliteStore>{new SqliteStore{std::move(impl)}};
   } catch (const Failed& failed) {
     return failed.fault();
   }
@@ -260,23 +275,9 @@ base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> 
     while (!answers) answers = impl_->commit(batch, poison);
     ++impl_->tables.counters.commits;
     impl_->checkpoint_if_due();
+    if (impl_->claims) impl_->claims->renew_if_full();
+    impl_->tables.runs.key_eras().renew_if_full();
     return *std::move(answers);
-  });
-}
-
-base::Result<std::vector<Answer>> SqliteStore::execute_growing(GrowingBatch& batch) {
-  const std::span<const Command> first = batch.next();
-  // Code of somebody else's may end the transaction: it is done over, and what was told early might be told otherwise.
-  const bool is_fixed = impl_->database->in_memory() || !std::ranges::any_of(first, writes) ||
-                        std::ranges::any_of(first, [](const Command& command) {
-                          return std::holds_alternative<Transact>(command);
-                        });
-  if (is_fixed) return execute(first);
-  return guarded([&] {
-    auto answers = impl_->commit_growing(first, batch);
-    ++impl_->tables.counters.commits;
-    impl_->checkpoint_if_due();
-    return answers;
   });
 }
 

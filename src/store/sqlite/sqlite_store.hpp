@@ -16,6 +16,9 @@ namespace sqlite {
 class Database;
 }  // namespace sqlite
 
+/// So many keys of runs are near each other in their index: some 8 MiB. See sqlite/key_eras.hpp.
+constexpr std::int64_t keys_per_era_default = std::int64_t{1} << 17U;
+
 struct SqliteOptions {
   std::string path;  ///< of the file; empty: in memory
   std::chrono::milliseconds busy_timeout{
@@ -24,7 +27,10 @@ struct SqliteOptions {
   /// Pages in the write-ahead log from which a commit is followed by a checkpoint: 64 MiB. Fewer means more syncs of the
   /// database file, more means longer pauses and a longer recovery.
   int checkpoint_pages = 16000;
+  std::int64_t keys_per_era = keys_per_era_default;
   const char* vfs = nullptr;  ///< for tests that put faults between SQLite and the disk
+  /// Who does the work of keys before this store has heard of it; outlives it. None: nobody.
+  std::shared_ptr<KeyClaims> claims{};
 };
 
 /// What the store did since it was opened.
@@ -44,15 +50,13 @@ class SqliteStore final : public Store {
   /// A store over a database in memory that outlives it: what was committed is there for the next one, as after a crash.
   /// One store at a time.
   static base::Result<std::unique_ptr<SqliteStore>> open(
-      const std::shared_ptr<sqlite::Database>& memory);
+      const std::shared_ptr<sqlite::Database>& memory, std::shared_ptr<KeyClaims> claims = nullptr,
+      std::int64_t keys_per_era = keys_per_era_default);
 
   ~SqliteStore() override;
 
   /// After `Errc::unavailable` every call is refused: destroy it and open the file again.
   base::Result<std::vector<Answer>> execute(std::span<const Command> batch) override;
-
-  /// In memory it does not grow: there readers share the connection, and would see what is not committed.
-  base::Result<std::vector<Answer>> execute_growing(GrowingBatch& batch) override;
 
   /// A reader of its own connection; in memory it shares the one there is. May outlive the store.
   base::Result<std::unique_ptr<Reader>> reader() const;

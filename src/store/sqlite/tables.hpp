@@ -20,7 +20,7 @@ struct Tables {
 
   /// After a transaction that was rolled back: what it wrote is not there.
   void forget() {
-    runs.forget_workspaces();
+    runs.forget();
     open_runs.forget();
     reservations.forget_fences();
     next_key = keys_end = 0;

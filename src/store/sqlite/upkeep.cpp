@@ -47,7 +47,7 @@ Swept sweep(Tables& tables, const Sweep& command) {
   left -= answer.keys;
   answer.resume_ids = tables.hooks.forget_resume_ids(command.now, left);
   left -= answer.resume_ids;
-  answer.reservations = tables.reservations.sweep(command.now, left);
+  answer.reservations = tables.reservations.sweeps().sweep(command.now, left);
   left -= answer.reservations;
   answer.entries = tables.journal.remove_discarded(left);
   answer.more = answer.entries == left;
