@@ -1,7 +1,7 @@
 // Stores as the command line sees them: named by a URL, looked at and never changed, also beside a running engine.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/reader.hpp"
 
 #include <semel/error.hpp>
 

@@ -1,7 +1,7 @@
 // Journal entries for people and tools.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/reader.hpp"
 
 #include <semel/run.hpp>
 

@@ -4,7 +4,7 @@
 #include "base/rare.hpp"
 #include "engine/frame.hpp"
 #include "journal/state.hpp"
-#include "store/store.hpp"
+#include "store/changes.hpp"
 
 #include <semel/engine.hpp>
 

@@ -16,7 +16,8 @@
 #include "engine/live_run.hpp"
 #include "engine/registry.hpp"
 #include "engine/replay.hpp"
-#include "store/store.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 
 #include <semel/engine.hpp>
 
@@ -221,6 +222,8 @@ class Loop {
                        TimePoint now);
   /// What others did to runs of ours, past the loop.
   void hinted(const store::Effects& effects, TimePoint now);
+  /// Some of it may have been told and not have arrived.
+  void hints_lost(TimePoint now);
   /// See `store::Transact`.
   void transact(std::shared_ptr<store::Work> work, const Reply<TransactReply>& reply,
                 TimePoint now);
@@ -365,6 +368,7 @@ class Loop {
   void begin_attempts(const RunPtr& run);
   void watch_afar(store::RunKey key);
   void find_ended();
+  void tell_ended(std::vector<store::RunKey> keys, std::function<void()> then);
   void await_worker(const store::RunRecord& run);
   void move_stranded();
 

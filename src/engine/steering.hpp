@@ -2,7 +2,8 @@
 #pragma once
 
 #include "engine/loop.hpp"
-#include "store/store.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 
 #include <cstdint>
 #include <optional>

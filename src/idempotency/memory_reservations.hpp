@@ -1,7 +1,8 @@
 // Reservations in memory: the same commands, the same answers, nothing durable. Any thread.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 
 #include <map>
 #include <mutex>

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 #include "store/key_claims.hpp"
-#include "store/store.hpp"
 
 #include <functional>
 #include <memory>

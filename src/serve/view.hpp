@@ -3,7 +3,7 @@
 
 #include "engine/loop.hpp"
 #include "engine/registry.hpp"
-#include "store/store.hpp"
+#include "store/reader.hpp"
 
 #include <semel/detail/http_message.hpp>
 

@@ -1,7 +1,7 @@
 // What others did to runs of ours: other nodes, and transactions that did not pass through an engine.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/answer.hpp"
 
 namespace semel::store {
 

@@ -2,7 +2,7 @@
 // it up would find the same. Forgotten where a transaction is rolled back.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/changes.hpp"
 
 #include <optional>
 #include <unordered_map>

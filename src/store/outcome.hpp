@@ -1,7 +1,7 @@
 // The entries a store writes itself: what it decided, behind the entries of the command that asked.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/answer.hpp"
 
 #include <semel/value.hpp>
 

@@ -1,7 +1,7 @@
 // Who gets a key or an id that somebody has: the rules, without the store they are decided in.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/answer.hpp"
 
 #include <optional>
 #include <string>

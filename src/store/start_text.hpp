@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "store/store.hpp"
+#include "store/changes.hpp"
 
 #include <string>
 #include <string_view>

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "base/shape.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 #include "store/failed.hpp"
 #include "store/key_claims.hpp"
 #include "store/open_runs.hpp"
 #include "store/reservation_rows.hpp"
 #include "store/start_policy.hpp"
-#include "store/store.hpp"
 
 #include <map>
 #include <optional>

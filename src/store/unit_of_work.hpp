@@ -1,7 +1,8 @@
 // The database inside a batch's transaction, for code that is not the store's.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 
 #include <semel/sql.hpp>
 

@@ -1,7 +1,8 @@
 // Commands and answers as text: compared by the differential test, read by whoever looks into a failure.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/random.hpp"
-#include "store/store.hpp"
+#include "store/command.hpp"
 #include "tests/contract/model_store.hpp"
 
 #include <set>

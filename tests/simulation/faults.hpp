@@ -2,7 +2,8 @@
 #pragma once
 
 #include "base/random.hpp"
-#include "store/store.hpp"
+#include "store/answer.hpp"
+#include "store/command.hpp"
 
 #include <array>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "journal/state.hpp"
-#include "store/store.hpp"
+#include "store/changes.hpp"
 
 #include <cstdint>
 #include <map>

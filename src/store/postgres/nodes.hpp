@@ -5,10 +5,11 @@
 // first. None of this needs a lock on more than the rows it changes.
 #pragma once
 
+#include "store/answer.hpp"
+#include "store/command.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/postgres/identity.hpp"
 #include "store/postgres/wants.hpp"
-#include "store/store.hpp"
 
 #include <functional>
 #include <set>
@@ -44,6 +45,10 @@ Done give_up(Connection& connection, const GiveUp& command, Membership& membersh
 RunsFound move_runs(Connection& connection, const MoveRuns& command, const Membership& membership,
                     std::set<std::int32_t>& hinted);
 Done node_well(Connection& connection, const NodeWell& command, Membership& membership);
+
+/// Ends transactions of nodes whose process has said nothing for its lease: as `idle_in_transaction_session_timeout` does, also
+/// where it was stopped in the middle of sending one. Their locks are free a moment later.
+void end_silent(Connection& connection);
 
 /// The channel on which a node is told that there are hints for it.
 std::string channel_of(std::int64_t node);

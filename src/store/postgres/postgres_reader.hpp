@@ -2,7 +2,7 @@
 
 #include "store/postgres/connection.hpp"
 #include "store/postgres/identity.hpp"
-#include "store/store.hpp"
+#include "store/reader.hpp"
 
 #include <memory>
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "store/postgres/identity.hpp"
+#include "store/store.hpp"
 #include "store/tables.hpp"
 
 #include <chrono>

@@ -3,8 +3,9 @@
 // has been sent by then.
 #pragma once
 
+#include "store/answer.hpp"
+#include "store/command.hpp"
 #include "store/postgres/connection.hpp"
-#include "store/store.hpp"
 
 namespace semel::store::postgres {
 

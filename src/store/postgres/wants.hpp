@@ -1,7 +1,7 @@
 // What a batch has to read before it can be decided.
 #pragma once
 
-#include "store/store.hpp"
+#include "store/command.hpp"
 
 #include <algorithm>
 #include <array>

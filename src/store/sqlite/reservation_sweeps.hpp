@@ -5,8 +5,9 @@
 // is gone is gone, so an entry may say too much and never too little.
 #pragma once
 
+#include "store/changes.hpp"
+#include "store/reservation.hpp"
 #include "store/sqlite/database.hpp"
-#include "store/store.hpp"
 
 #include <cstdint>
 #include <map>
@@ -30,8 +31,13 @@ class ReservationSweeps {
   /// What was entered becomes rows, at the end of the transaction: code that is undone inside of it takes none with it.
   void write();
 
-  /// Removes up to `limit` rows whose moment has come, the oldest first; says how many.
-  std::int64_t sweep(TimePoint now, std::int64_t limit);
+  struct Removed {
+    std::int64_t rows = 0;
+    bool more = false;  ///< there are entries that were not looked at
+  };
+
+  /// Removes up to `limit` rows whose moment has come, the oldest first.
+  Removed sweep(TimePoint now, std::int64_t limit);
 
  private:
   struct Fences {

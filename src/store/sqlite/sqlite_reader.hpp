@@ -1,7 +1,7 @@
 #pragma once
 
+#include "store/reader.hpp"
 #include "store/sqlite/database.hpp"
-#include "store/store.hpp"
 
 #include <memory>
 

@@ -2,6 +2,7 @@
 // connection, the store's, writes and checkpoints; readers have their own connection and can do neither.
 #pragma once
 
+#include "store/store.hpp"
 #include "store/tables.hpp"
 
 #include <chrono>

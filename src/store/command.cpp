@@ -1,4 +1,4 @@
-#include "store/store.hpp"
+#include "store/command.hpp"
 
 #include <array>
 
