@@ -81,12 +81,14 @@ class Loop final : public ConnectionLoop, public std::enable_shared_from_this<Lo
         ticker_(io_->get_executor()),
         ended_(end_.get_future()) {}
 
-  /// Takes `endpoint`; port 0 becomes the one that was free.
-  void listen(Tcp::endpoint& endpoint, bool is_shared) {
+  /// Takes `endpoint`, as the first or with those before it; port 0 becomes the one that was free. Sockets that share a port
+  /// would also share it with another process that does so: the first asks for it alone.
+  void listen(Tcp::endpoint& endpoint, bool is_first) {
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(Acceptor::reuse_address(true));
-    if (is_shared) acceptor_.set_option(ReusePort(true));
+    if (!is_first) acceptor_.set_option(ReusePort(true));
     acceptor_.bind(endpoint);
+    acceptor_.set_option(ReusePort(true));
     acceptor_.listen(asio::socket_base::max_listen_connections);
     endpoint = acceptor_.local_endpoint();
   }
@@ -443,16 +445,10 @@ class SocketListener final : public Listener {
       : own_(std::move(own)) {
     const auto tls = tls_context(options);
     Tcp::endpoint endpoint = endpoint_of(options);
-    const bool is_shared = loops.all().size() > 1;
     try {
-      // Sockets that share a port would also share it with another process that does so: ask for it alone first.
-      if (is_shared) {
-        std::make_shared<Loop>(loops.all().front(), options, handler, clock, tls)
-            ->listen(endpoint, false);
-      }
       for (const auto& io : loops.all()) {
         loops_.push_back(std::make_shared<Loop>(io, options, handler, clock, tls));
-        loops_.back()->listen(endpoint, is_shared);
+        loops_.back()->listen(endpoint, loops_.size() == 1);
       }
     } catch (const boost::system::system_error& error) {
       throw Error("LISTEN_FAILED", fmt::format("cannot listen on {}:{}: {}", options.host,
