@@ -38,6 +38,16 @@ struct Blocking {
   }
 };
 
+/// Code of its own that blocks until it is told.
+struct Clog {
+  std::latch may_end{1};
+
+  Workflow<> run() {
+    may_end.wait();
+    co_return;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("nothing runs before the workers are started, and then everything does") {
@@ -362,6 +372,22 @@ TEST_CASE("a long journal is read whole") {
   CHECK(journal.back().seq == 2500);
   CHECK(run.stream<int>("progress").size() == 2500);
   CHECK(run.stream<int>("progress", 2499) == std::vector{2499});
+}
+
+TEST_CASE("workflow code that holds the loop up is told of while it does") {
+  Clog clog;
+  EngineOptions options;
+  std::atomic<int> told = 0;
+  options.log = [&](const LogEvent& event) {
+    if (event.name == "loop.held_up" && told++ == 0) clog.may_end.count_down();
+  };
+  Engine engine{"memory:", std::move(options)};
+  const auto clogged = engine.add("clog", &Clog::run, &clog);
+  engine.start_workers();
+
+  engine.start(clogged).run.result<void>();
+
+  CHECK(told > 0);
 }
 
 }  // namespace semel

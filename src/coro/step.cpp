@@ -1,4 +1,5 @@
 #include "base/assert.hpp"
+#include "base/utf8.hpp"
 
 #include <semel/step.hpp>
 
@@ -34,6 +35,7 @@ void check_step(const std::string& name, const StepOptions& options) {
     throw Error("VALIDATION_ERROR", "step \"" + name + "\": " + why);
   };
   if (name.empty() || name.size() > 255) refuse("a name has 1 to 255 bytes");
+  if (!base::is_utf8(name)) throw Error("VALIDATION_ERROR", "a step's name is not UTF-8");
   const Retry& retry = options.retry;
   if (retry.attempts < 1) refuse("attempts must be at least 1");
   if (retry.initial < Millis{0} || retry.max < Millis{0} || !(retry.factor >= 1)) {

@@ -475,8 +475,7 @@ Refusal refusal_of(const store::StartRefused& refused) {
               "run " + refused.run_id + " has this key or id and was started with other input",
               refused.run_id};
     case Why::run_active:
-      return {"RUN_ACTIVE", "run " + refused.run_id + " has this key or id and is not finished",
-              refused.run_id};
+      return {"RUN_ACTIVE", "run " + refused.run_id + " has this key or id", refused.run_id};
     case Why::run_finished:
       return {"RUN_FINISHED", "run " + refused.run_id + " has this key or id and is finished",
               refused.run_id};

@@ -1,5 +1,7 @@
 #include "engine/start_options.hpp"
 
+#include "base/utf8.hpp"
+
 #include <semel/hook.hpp>
 
 #include <algorithm>
@@ -50,6 +52,8 @@ void check_start_options(const StartOptions& options) {
     if (name.empty() || name.size() > key_bytes_max || value.size() > attribute_bytes_max) {
       refuse("/attributes: a name has 1 to 255 bytes, a value at most 1024");
     }
+    if (!base::is_utf8(name)) refuse("/attributes: a name that is not UTF-8");
+    if (!base::is_utf8(value)) refuse("/attributes/" + name + ": not UTF-8");
   }
 }
 

@@ -35,6 +35,11 @@ TEST_CASE("options are refused with a code and the name of the option") {
       {"a start in the past", {.delay = -1ms}, invalid, "/delay"},
       {"a deadline that is over", {.deadline = 0ms}, invalid, "/deadline"},
       {"an attribute without a name", {.attributes = {{"", ""}}}, invalid, "/attributes"},
+      {"an attribute's name that is no text",
+       {.attributes = {{"\xff", "v"}}},
+       invalid,
+       "/attributes"},
+      {"an attribute that is no text", {.attributes = {{"a", "\xff"}}}, invalid, "/attributes/a"},
       {"a long attribute", {.attributes = {{"a", std::string(1025, 'v')}}}, invalid, "/attributes"},
   });
 
