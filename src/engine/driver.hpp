@@ -63,11 +63,11 @@ class Driver {
   virtual bool execute(idempotency::Errand& errand) = 0;
 
   /// The same. `reply` is called once, on any thread, and must neither block nor throw.
-  bool execute(store::Command command, Reply reply);
+  virtual bool execute(store::Command command, Reply reply);
 
   /// Where keys are claimed before the store hears of them. Whoever executes a `Reserve` that `is_claimed` settles its claim
-  /// behind the answer. Where the transaction fails the driver does, once it has reserved the key, unfinished, in the store
-  /// that was opened anew. None: nothing is claimed here. From any thread.
+  /// behind the answer. Where the transaction of one with an outcome fails the driver does, once it has reserved the key,
+  /// unfinished, in the store that was opened anew. None: nothing is claimed here. From any thread.
   virtual store::KeyClaims* claims() { return nullptr; }
 
   /// Returns true once `waiting` is done; false if it took too long or cannot ever be. Throws CALL_ON_LOOP where waiting

@@ -19,7 +19,10 @@ class InlineDriver final : public Driver, Host {
     return true;
   }
 
-  using Driver::execute;
+  bool execute(store::Command command, Reply reply) override {
+    return post([command = std::move(command), reply = std::move(reply)](
+                    Loop& loop, TimePoint now) { loop.reservation(command, reply, now); });
+  }
 
   bool execute(idempotency::Errand& errand) override {
     return post([&errand](Loop& loop, TimePoint now) {

@@ -15,6 +15,8 @@ constexpr std::chrono::milliseconds reopen_after_max{1000};
 /// The wall clock may be set while the loop rests: it looks again at least this often.
 constexpr std::chrono::seconds rest_max{1};
 constexpr std::chrono::seconds slow_segment{1};
+/// How often the watchdog looks.
+constexpr std::chrono::milliseconds watch_every{100};
 /// A quick body is back in so long, and so is a caller who has its answer and has more to ask. To be woken up takes about
 /// as much again.
 constexpr std::chrono::microseconds soon{100};
@@ -199,6 +201,7 @@ void ThreadedDriver::stop() {
     wake_loop_.notify_one();
     if (thread_.joinable()) thread_.join();
     if (watchdog_.joinable()) watchdog_.join();
+    if (claims_) claims_->close();
     {
       const std::lock_guard lock(mutex_);
       stop_committer_ = true;
@@ -326,7 +329,7 @@ void ThreadedDriver::watch() {
   std::unique_lock lock(mutex_);
   std::int64_t reported = 0;
   while (!stopped_loop_) {
-    wake_watchdog_.wait_for(lock, slow_segment, [this] { return stopped_loop_; });
+    wake_watchdog_.wait_for(lock, watch_every, [this] { return stopped_loop_; });
     const std::int64_t since = busy_since_;
     if (since == 0 || since == reported) continue;
     if (base::monotonic_now().count() - since < std::chrono::nanoseconds(slow_segment).count())
@@ -421,11 +424,13 @@ base::Result<std::vector<store::Answer>> ThreadedDriver::execute_all(
   return answers;
 }
 
-/// Nobody knows what is stored of it: at least the reservation shall be.
+/// The work is done, and nobody knows what is stored of it: at least the reservation shall be.
 void ThreadedDriver::owe_claimed(const std::vector<store::Command>& commands) {
+  if (!claims_) return;
+  claims_->close();  // or more would be done that could not be stored
   for (const store::Command& command : commands) {
     const auto* reserve = std::get_if<store::Reserve>(&command);
-    if (reserve == nullptr || !reserve->is_claimed) continue;
+    if (reserve == nullptr || !reserve->is_claimed || !reserve->outcome) continue;
     owed_.emplace_back(*reserve);
     std::get<store::Reserve>(owed_.back()).outcome.reset();
   }

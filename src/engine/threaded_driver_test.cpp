@@ -86,7 +86,7 @@ store::Reserve reserve(const std::string& key, const std::string& fingerprint = 
 
 /// Claims the key and asks for it to be stored.
 store::Reserve claimed(Disk& disk, store::Reserve ask) {
-  REQUIRE(disk.claims->claim(ask, TimePoint::max()) == store::KeyClaims::Claimed::yes);
+  REQUIRE(disk.claims->claim(ask) == store::KeyClaims::Claimed::yes);
   ask.is_claimed = true;
   return ask;
 }
@@ -352,19 +352,54 @@ TEST_CASE("the commit of what was claimed fails: the key is reserved before anyb
   disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
   const Registry registry;
   const auto driver = open(disk, registry);
-  store::Reserve command;
-  SUBCASE("its work was done") { command = claimed_and_done(disk, reserve("a", "x")); }
-  SUBCASE("its work goes on") { command = claimed(disk, reserve("a", "x")); }
   disk.fails = true;
 
-  const Answer lost = ask(*driver, command).get();
+  const Answer lost = ask(*driver, claimed_and_done(disk, reserve("a", "x"))).get();
   CHECK_FALSE(lost);
   const Answer same = ask_until_answered(*driver, reserve("a", "x"));
   const Answer other = ask_until_answered(*driver, reserve("a", "y"));
 
   CHECK(std::holds_alternative<store::InProgress>(*same));
   CHECK(std::holds_alternative<store::KeyReused>(*other));
-  CHECK_FALSE(disk.claims->find(id_of("a")));
+  CHECK_FALSE(disk.claims->meet(id_of("a")));
+}
+
+TEST_CASE("the commit of what was claimed fails while its work goes on: it stays claimed") {
+  Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  disk.fails = true;
+
+  const Answer lost = ask(*driver, claimed(disk, reserve("a", "x"))).get();
+  static_cast<void>(ask_until_answered(*driver, reserve("b")));
+
+  CHECK_FALSE(lost);
+  CHECK(disk.claims->meet(id_of("a")));
+  CHECK_FALSE(disk.model->reservations.contains(id_of("a")));
+}
+
+TEST_CASE("nothing is claimed from a failed commit until the store is opened anew") {
+  Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
+  const Registry registry;
+  const auto driver = open(disk, registry);
+  disk.fails = true;
+
+  CHECK_FALSE(ask(*driver, reserve("a")).get());
+
+  CHECK(disk.claims->claim(reserve("b")) == store::KeyClaims::Claimed::no);
+}
+
+TEST_CASE("nothing is claimed from an engine that has stopped") {
+  Disk disk;
+  disk.claims->begin_anew({}, store::KeyClaims::Fill::empty);
+  const Registry registry;
+  const auto driver = open(disk, registry);
+
+  driver->stop();
+
+  CHECK(disk.claims->claim(reserve("b")) == store::KeyClaims::Claimed::no);
 }
 
 TEST_CASE("the commit of what was claimed landed although it failed: what came of the work stays") {
@@ -381,7 +416,7 @@ TEST_CASE("the commit of what was claimed landed although it failed: what came o
   CHECK_FALSE(unknown);
   REQUIRE(std::holds_alternative<store::Replay>(*after));
   CHECK(std::get<store::Replay>(*after).answer == "done");
-  CHECK_FALSE(disk.claims->find(id_of("a")));
+  CHECK_FALSE(disk.claims->meet(id_of("a")));
 }
 
 TEST_CASE("what was claimed when the store was lost already is reserved as well") {
@@ -403,7 +438,7 @@ TEST_CASE("what was claimed when the store was lost already is reserved as well"
   // It may have come when the store was open again.
   CHECK((std::holds_alternative<store::InProgress>(*after) ||
          (lost && std::holds_alternative<store::Replay>(*after))));
-  CHECK((lost || !disk.claims->find(id_of("a"))));
+  CHECK((lost || !disk.claims->meet(id_of("a"))));
 }
 
 }  // namespace semel::engine

@@ -55,6 +55,8 @@ void run_unkeyed(const std::shared_ptr<KeyedWork>& work) {
 /// Work that takes longer than this under a claim is reserved in the store: another request under its key is a conflict,
 /// also after a crash.
 constexpr std::chrono::milliseconds claimed_max{1};
+/// Where the store failed, for as long as the work goes on.
+constexpr std::chrono::milliseconds reserve_again_after{100};
 
 /// One request, from its reservation to its answer.
 class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErrand {
@@ -67,19 +69,20 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErr
 
   /// A handler that was dropped, by a server that stops, says nothing any more. A reservation ends with its lease.
   ~Exchange() override {
-    if (ask().is_claimed && held_ == Held::claim && !is_handled_) kernel_.give_up(ask().id);
+    if (ask().is_claimed && held_ == Held::claim && !is_handled_) kernel_.give_up(ask(), [] {});
   }
 
   /// `may_claim`: the work ends with this process, and may be begun anew by whoever asks then.
   void begin(store::Reserve wanted, const idempotency::Patience& patience, bool may_claim) {
+    using Claimed = store::KeyClaims::Claimed;
     command = std::move(wanted);
-    if (may_claim && kernel_.claim(ask())) {
-      execute_claimed();
-      return;
-    }
-    kernel_.reserve(ask(), patience, [self = shared_from_this()](const base::Result<Found>& found) {
-      self->reserved(found);
-    });
+    const Claimed claimed = may_claim ? kernel_.claim(ask()) : Claimed::no;
+    if (claimed == Claimed::yes) return execute_claimed();
+    store::Reserve asked = ask();
+    asked.is_claimed = claimed == Claimed::met;
+    kernel_.reserve(
+        std::move(asked), patience,
+        [self = shared_from_this()](const base::Result<Found>& found) { self->reserved(found); });
   }
 
  private:
@@ -92,7 +95,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErr
     claim,        ///< in memory
     reserving,    ///< a claim that is about to become a reservation
     reservation,  ///< under the fence
-    nothing,      ///< a claim, and the store failed: it sees to the reservation itself
+    nothing,      ///< it was forgotten meanwhile
   };
 
   void reserved(const base::Result<Found>& found) {
@@ -120,8 +123,11 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErr
     ask().is_claimed = true;
     run(KeyedWork::Begin::now);
     const std::lock_guard lock(mutex_);
-    if (is_handled_) return;
-    timer_ = kernel_.later(claimed_max, [weak = weak_from_this()] {
+    if (!is_handled_) make_durable_after(claimed_max);
+  }
+
+  void make_durable_after(std::chrono::milliseconds delay) {
+    timer_ = kernel_.later(delay, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->make_durable();
     });
   }
@@ -138,10 +144,12 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErr
   }
 
   void made_durable(const base::Result<store::Answer>& answer) {
-    const auto* acquired = answer ? std::get_if<store::Acquired>(&*answer) : nullptr;
     {
       const std::lock_guard lock(mutex_);
-      if (acquired != nullptr) {
+      if (!answer) {
+        held_ = Held::claim;  // nobody gets the key meanwhile
+        if (!is_handled_) return make_durable_after(reserve_again_after);
+      } else if (const auto* acquired = std::get_if<store::Acquired>(&*answer)) {
         keep(acquired->fence);
       } else {
         held_ = Held::nothing;
@@ -186,8 +194,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErr
   }
 
   void give_up() {
-    kernel_.give_up(ask().id);
-    tell();
+    kernel_.give_up(ask(), [self = shared_from_this()] { self->tell(); });
   }
 
   void record(store::Reserve::Outcome outcome) {

@@ -55,12 +55,14 @@ class RequestErrand::ThreadDesk final : public idempotency::Desk {
   bool is_any_out() const { return out_.load(std::memory_order_relaxed) > 0; }
 
   void go_on(std::vector<idempotency::Errand*> errands) override {
-    out_.fetch_sub(errands.size(), std::memory_order_relaxed);
+    const std::size_t count = errands.size();
     const auto work = static_cast<RequestErrand*>(errands.front())->work_;
     const auto all = [errands = std::move(errands)] {
       for (idempotency::Errand* each : errands) static_cast<RequestErrand*>(each)->go_on();
     };
     if (!work->post(all)) all();
+    // Behind it: until then the thread looks out for what was posted.
+    out_.fetch_sub(count, std::memory_order_relaxed);
   }
 
  private:

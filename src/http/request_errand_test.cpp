@@ -115,6 +115,8 @@ TEST_CASE("an errand goes at once where nobody gathers: without a loop, and from
   }
 
   CHECK(shop.port.seen == Errands{&shop.first});
+  shop.port.tell_all();
+  CHECK_FALSE(RequestErrands{}.is_any_out());
 }
 
 TEST_CASE("a loop that ends sets out what it has gathered") {

@@ -106,14 +106,13 @@ void Kernel::reserve(store::Reserve ask, const Patience& patience, FoundReply re
   this->ask(waiter);
 }
 
-bool Kernel::claim(const store::Reserve& ask) {
+store::KeyClaims::Claimed Kernel::claim(const store::Reserve& ask) {
+  using Claimed = store::KeyClaims::Claimed;
   store::KeyClaims* claims = port_->claims();
-  if (claims == nullptr || !options_.has_timers) return false;
-  const auto claimed = claims->claim(ask, port_->now() + ask.lease);
-  if (claimed == store::KeyClaims::Claimed::withdrawn) wake(ask.id, Wake::one);
-  const bool is_mine = claimed == store::KeyClaims::Claimed::yes;
-  if (is_mine) ++counts_.misses;
-  return is_mine;
+  if (claims == nullptr || !options_.has_timers) return Claimed::no;
+  const Claimed claimed = claims->claim(ask);
+  if (claimed == Claimed::yes) ++counts_.misses;
+  return claimed;
 }
 
 void Kernel::recorded(const store::ReservationId& id, bool is_stored) {
@@ -122,9 +121,20 @@ void Kernel::recorded(const store::ReservationId& id, bool is_stored) {
   wake(id, Wake::all);
 }
 
-void Kernel::give_up(const store::ReservationId& id) {
-  port_->claims()->leave(id);
-  wake(id, Wake::one);
+void Kernel::give_up(const store::Reserve& ask, std::function<void()> then) {
+  if (port_->claims()->leave(ask.id)) return then();
+  // Others were told that somebody is at work, and that is stored.
+  store::Reserve made = ask;
+  made.is_claimed = true;
+  made.outcome.reset();
+  execute(std::move(made), [self = shared_from_this(), id = ask.id,
+                            then = std::move(then)](const base::Result<Answer>& answer) {
+    if (!answer) self->port_->claims()->settle(id);
+    const auto* acquired = answer ? std::get_if<store::Acquired>(&*answer) : nullptr;
+    if (acquired == nullptr) return then();
+    self->execute(store::Release{.id = id, .fence = acquired->fence},
+                  [then](const base::Result<Answer>&) { then(); });
+  });
 }
 
 std::optional<FinishedAnswer> Kernel::remembered(const store::ReservationId& id,
@@ -180,6 +190,10 @@ void Kernel::ask(const WaiterPtr& waiter) {
 void Kernel::answered(const WaiterPtr& waiter, std::uint64_t finished, AnswerCache::Ticket ticket,
                       base::Result<Answer> answer) {
   const bool was_alone = std::exchange(waiter->is_alone, false);
+  if (std::exchange(waiter->ask.is_claimed, false)) {
+    port_->claims()->settle(waiter->ask.id);
+    if (answer && std::holds_alternative<store::FenceLost>(*answer)) return ask(waiter);
+  }
   if (!answer) {
     // Those behind it in line would wait for nobody.
     if (was_alone) wake(waiter->ask.id, Wake::all);

@@ -70,15 +70,18 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   /// The same, waiting for the store alone: a duplicate of something under way hears so.
   base::Result<Found> reserve(const store::Reserve& ask);
 
-  /// Takes a key for work that ends with this process, without a word to the store: true only where nobody has it. Then one
-  /// of three has to come. A `Reserve` with what came of the work, `is_claimed`, to the port and then `recorded`: one commit. An `execute` of the `Reserve`,
-  /// `is_claimed`, gives the fence to complete it with where it takes longer; `give_up` where nothing came of it.
-  bool claim(const store::Reserve& ask);
+  /// Takes a key for work that ends with this process, without a word to the store. `yes`: nobody has it. Then one of three
+  /// has to come. A `Reserve` with what came of the work, `is_claimed`, to the port and then `recorded`: one commit. An
+  /// `execute` of the `Reserve`, `is_claimed`, gives the fence to complete it with where it takes longer, and is repeated
+  /// where the store fails; `give_up` where nothing came of it. `met`: `reserve` is to be asked with `is_claimed`.
+  store::KeyClaims::Claimed claim(const store::Reserve& ask);
 
   /// A `Reserve` with the outcome went to the port, and this is whether it is stored: others wait to hear so.
   void recorded(const store::ReservationId& id, bool is_stored);
 
-  void give_up(const store::ReservationId& id);
+  /// Nothing came of the claim. `then` is called when the key is free, durably, or when the store failed; at once where
+  /// nobody has heard of the claim.
+  void give_up(const store::Reserve& ask, std::function<void()> then);
 
   /// Calls `action` on a thread of the kernel's, so long from now, unless the handle goes before. It must be quick.
   std::shared_ptr<void> later(std::chrono::nanoseconds delay, std::function<void()> action);

@@ -16,23 +16,22 @@ using Claimed = KeyClaims::Claimed;
 using Fill = KeyClaims::Fill;
 
 Reserve ask(const std::string& key, const std::string& fingerprint = "same") {
-  return {.id = {.ns = "orders", .scope = {}, .key = key}, .fingerprint = fingerprint};
+  return {
+      .id = {.ns = "orders", .scope = {}, .key = key}, .fingerprint = fingerprint, .lease = 30s};
 }
-
-const TimePoint until = TimePoint{} + 30s;
 
 void nothing(const KeyClaims::Visit&) {}
 
 /// As whoever gives the key out.
 std::optional<KeyClaims::Claim> give_out(KeyClaims& claims, const ReservationId& id) {
   claims.note(id);
-  return claims.find(id);
+  return claims.meet(id);
 }
 
 /// The scan goes on in the background.
 Claimed claim_when_filled(KeyClaims& claims, const std::string& key) {
   Claimed claimed = Claimed::no;
-  while ((claimed = claims.claim(ask(key), until)) == Claimed::no) std::this_thread::yield();
+  while ((claimed = claims.claim(ask(key))) == Claimed::no) std::this_thread::yield();
   return claimed;
 }
 
@@ -42,35 +41,91 @@ TEST_CASE("a key that nobody has is claimed once, and again when it was left") {
   KeyClaims claims;
   claims.begin_anew(nothing, Fill::empty);
 
-  CHECK(claims.claim(ask("a"), until) == Claimed::yes);
-  CHECK(claims.claim(ask("a"), until) == Claimed::no);
-  CHECK(claims.claim(ask("b"), until) == Claimed::yes);
-  claims.leave(ask("a").id);
-  CHECK(claims.claim(ask("a"), until) == Claimed::yes);
+  CHECK(claims.claim(ask("a")) == Claimed::yes);
+  CHECK(claims.claim(ask("a")) == Claimed::no);
+  CHECK(claims.claim(ask("b")) == Claimed::yes);
+  CHECK(claims.leave(ask("a").id));
+  CHECK(claims.claim(ask("a")) == Claimed::yes);
+}
+
+TEST_CASE("a claim that others met is not left: the store has to hear of it first") {
+  KeyClaims claims;
+  claims.begin_anew(nothing, Fill::empty);
+  REQUIRE(claims.claim(ask("a")) == Claimed::yes);
+  REQUIRE(give_out(claims, ask("a").id));
+
+  CHECK_FALSE(claims.leave(ask("a").id));
+  CHECK(give_out(claims, ask("a").id));
+  claims.settle(ask("a").id);
+  CHECK_FALSE(give_out(claims, ask("a").id));
+}
+
+TEST_CASE("the reservations that may have been made of a claim are known by their leases") {
+  KeyClaims claims;
+  claims.begin_anew(nothing, Fill::empty);
+  REQUIRE(claims.claim(ask("a")) == Claimed::yes);
+  CHECK_FALSE(claims.is_reserved(ask("a").id, TimePoint{} + 30s));
+
+  claims.reserved(ask("a").id, TimePoint{} + 30s);
+  claims.reserved(ask("a").id, TimePoint{} + 31s);
+
+  CHECK(claims.is_reserved(ask("a").id, TimePoint{} + 30s));
+  CHECK(claims.is_reserved(ask("a").id, TimePoint{} + 31s));
+  CHECK_FALSE(claims.is_reserved(ask("a").id, TimePoint{} + 32s));
+  CHECK_FALSE(claims.is_reserved(ask("b").id, TimePoint{} + 30s));
+}
+
+TEST_CASE("nobody meets a claim whose key was forgotten, and its owner can leave it") {
+  KeyClaims claims;
+  claims.begin_anew(nothing, Fill::empty);
+  REQUIRE(claims.claim(ask("a")) == Claimed::yes);
+  REQUIRE(give_out(claims, ask("a").id));
+  CHECK_FALSE(claims.is_revoked(ask("a").id));
+
+  claims.revoke(ask("a").id);
+
+  CHECK(claims.is_revoked(ask("a").id));
+  CHECK_FALSE(claims.is_revoked(ask("b").id));
+  CHECK_FALSE(give_out(claims, ask("a").id));
+  CHECK(claims.leave(ask("a").id));
+  CHECK_FALSE(claims.is_revoked(ask("a").id));
+}
+
+TEST_CASE("nothing is claimed while the store is out of reach") {
+  KeyClaims claims;
+  claims.begin_anew(nothing, Fill::empty);
+  REQUIRE(claims.claim(ask("before")) == Claimed::yes);
+
+  claims.close();
+
+  CHECK(claims.claim(ask("a")) == Claimed::no);
+  CHECK(give_out(claims, ask("before").id));
+  claims.begin_anew(nothing, Fill::empty);
+  CHECK(claims.claim(ask("a")) == Claimed::yes);
 }
 
 TEST_CASE("a key whose claim came to something is known to be stored when the claim goes") {
   KeyClaims claims;
   claims.begin_anew(nothing, Fill::empty);
-  REQUIRE(claims.claim(ask("a"), until) == Claimed::yes);
+  REQUIRE(claims.claim(ask("a")) == Claimed::yes);
 
   claims.settle(ask("a").id);
 
-  CHECK_FALSE(claims.find(ask("a").id));
-  CHECK(claims.claim(ask("a"), until) == Claimed::no);
+  CHECK_FALSE(claims.meet(ask("a").id));
+  CHECK(claims.claim(ask("a")) == Claimed::no);
 }
 
 TEST_CASE("whoever is about to give out a key that is claimed hears so") {
   KeyClaims claims;
   claims.begin_anew(nothing, Fill::empty);
-  REQUIRE(claims.claim(ask("a", "mine"), until) == Claimed::yes);
+  REQUIRE(claims.claim(ask("a", "mine")) == Claimed::yes);
 
   const auto met = give_out(claims, ask("a").id);
   const auto other = give_out(claims, ask("b").id);
 
   REQUIRE(met);
   CHECK(met->fingerprint == "mine");
-  CHECK(met->lease_until == until);
+  CHECK(met->lease == 30s);
   CHECK_FALSE(other);
 }
 
@@ -79,13 +134,13 @@ TEST_CASE("a key that was about to be given out cannot be claimed any more") {
   claims.begin_anew(nothing, Fill::empty);
   give_out(claims, ask("a").id);
 
-  CHECK(claims.claim(ask("a"), until) == Claimed::no);
+  CHECK(claims.claim(ask("a")) == Claimed::no);
   CHECK_FALSE(give_out(claims, ask("a").id));
 }
 
 TEST_CASE("nothing is claimed before all that is stored is known, and nothing that is stored") {
   KeyClaims claims;
-  CHECK(claims.claim(ask("new"), until) == Claimed::no);
+  CHECK(claims.claim(ask("new")) == Claimed::no);
   std::latch go_on{1};
   claims.begin_anew(
       [&](const KeyClaims::Visit& visit) {
@@ -94,12 +149,12 @@ TEST_CASE("nothing is claimed before all that is stored is known, and nothing th
       },
       Fill::in_background);
 
-  CHECK(claims.claim(ask("new"), until) == Claimed::no);
+  CHECK(claims.claim(ask("new")) == Claimed::no);
   give_out(claims, ask("noted").id);
   go_on.count_down();
   CHECK(claim_when_filled(claims, "new") == Claimed::yes);
-  CHECK(claims.claim(ask("old"), until) == Claimed::no);
-  CHECK(claims.claim(ask("noted"), until) == Claimed::no);
+  CHECK(claims.claim(ask("old")) == Claimed::no);
+  CHECK(claims.claim(ask("noted")) == Claimed::no);
 }
 
 TEST_CASE(
@@ -114,29 +169,47 @@ TEST_CASE(
       },
       Fill::in_background);
   failed.wait();
-  CHECK(claims.claim(ask("a"), until) == Claimed::no);
+  CHECK(claims.claim(ask("a")) == Claimed::no);
 
   claims.begin_anew(nothing, Fill::in_background);
 
   CHECK(claim_when_filled(claims, "a") == Claimed::yes);
 }
 
+TEST_CASE("where what is stored could not be read it is read again after a while") {
+  KeyClaims claims;
+  bool has_disk = false;
+  claims.begin_anew(
+      [&](const KeyClaims::Visit& visit) {
+        if (!has_disk) throw std::runtime_error("no disk");
+        visit(ask("old").id);
+      },
+      Fill::at_once);
+  has_disk = true;
+  CHECK(claims.claim(ask("new")) == Claimed::no);
+
+  for (int i = 0; i < 1000; ++i) claims.renew_if_due();
+
+  CHECK(claims.claim(ask("new")) == Claimed::yes);
+  CHECK(claims.claim(ask("old")) == Claimed::no);
+}
+
 TEST_CASE("what is stored is known at once where it is asked for at once") {
   KeyClaims claims;
   claims.begin_anew([](const KeyClaims::Visit& visit) { visit(ask("old").id); }, Fill::at_once);
 
-  CHECK(claims.claim(ask("old"), until) == Claimed::no);
-  CHECK(claims.claim(ask("new"), until) == Claimed::yes);
+  CHECK(claims.claim(ask("old")) == Claimed::no);
+  CHECK(claims.claim(ask("new")) == Claimed::yes);
 }
 
 TEST_CASE("claims outlive the store that is opened anew") {
   KeyClaims claims;
   claims.begin_anew(nothing, Fill::empty);
-  REQUIRE(claims.claim(ask("a"), until) == Claimed::yes);
+  REQUIRE(claims.claim(ask("a")) == Claimed::yes);
 
   claims.begin_anew(nothing, Fill::empty);
 
-  CHECK(claims.claim(ask("a"), until) == Claimed::no);
+  CHECK(claims.claim(ask("a")) == Claimed::no);
   CHECK(give_out(claims, ask("a").id));
 }
 
@@ -149,20 +222,20 @@ TEST_CASE("a filter that ran full is filled anew with what is still stored") {
         visit(ask("kept").id);
       },
       Fill::empty);
-  for (int i = 0; claims.claim(ask("new"), until) == Claimed::yes; ++i) {
+  for (int i = 0; claims.claim(ask("new")) == Claimed::yes; ++i) {
     claims.leave(ask("new").id);
     give_out(claims, ask(fmt::format("k{}", i)).id);
-    claims.renew_if_full();
+    claims.renew_if_due();
   }
   CHECK(scans == 0);
 
   for (int i = 0; scans == 0 && i < 200'000; ++i) {
     give_out(claims, ask(fmt::format("l{}", i)).id);
-    claims.renew_if_full();
+    claims.renew_if_due();
   }
 
   CHECK(claim_when_filled(claims, "new") == Claimed::yes);
-  CHECK(claims.claim(ask("kept"), until) == Claimed::no);
+  CHECK(claims.claim(ask("kept")) == Claimed::no);
 }
 
 TEST_CASE(
@@ -179,7 +252,7 @@ TEST_CASE(
     for (std::size_t i = 0; i < rounds; ++i) {
       while (begun.load() <= i) {
       }
-      claimed[i] = claims.claim(ask(std::to_string(i)), until);
+      claimed[i] = claims.claim(ask(std::to_string(i)));
       ++done;
     }
   });
@@ -192,9 +265,13 @@ TEST_CASE(
   }
 
   int unheard = 0;
-  for (std::size_t i = 0; i < rounds; ++i)
+  int orphans = 0;
+  for (std::size_t i = 0; i < rounds; ++i) {
     unheard += claimed[i] == Claimed::yes && !was_met[i] ? 1 : 0;
+    orphans += claimed[i] == Claimed::no && was_met[i] ? 1 : 0;
+  }
   CHECK(unheard == 0);
+  CHECK(orphans == 0);
 }
 
 }  // namespace semel::store

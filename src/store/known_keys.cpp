@@ -5,6 +5,13 @@
 
 namespace semel::store {
 
+namespace {
+
+/// What kept the keys from being read may be over by then.
+constexpr int transactions_until_retry = 1000;
+
+}  // namespace
+
 KnownKeys::KnownKeys(std::size_t filter_bytes_max)
     : filter_bytes_max_(filter_bytes_max), keys_(std::make_shared<Keys>(filter_bytes_max)) {}
 
@@ -20,6 +27,7 @@ void KnownKeys::add(std::size_t hash) {
 
 void KnownKeys::begin_anew(Scan scan, Fill how) {
   filler_ = {};  // the one before has nothing to say any more
+  calls_since_failure_ = 0;
   auto keys = std::make_shared<Keys>(filter_bytes_max_);
   {
     const std::lock_guard lock(keys_mutex_);
@@ -46,14 +54,18 @@ void KnownKeys::fill(const std::shared_ptr<Keys>& keys, const std::stop_token& s
       return !stop.stop_requested() && !keys->filter.is_full();
     });
   } catch (...) {
-    return;  // all may be there, as ever
+    // All may be there, as ever.
+    keys->has_failed.store(true, std::memory_order_release);
+    return;
   }
   if (!stop.stop_requested()) keys->is_complete.store(true, std::memory_order_release);
 }
 
-void KnownKeys::renew_if_full() {
-  if (keys_->filter.is_overrun())
-    begin_anew(scan_, in_background_ ? Fill::in_background : Fill::at_once);
+void KnownKeys::renew_if_due() {
+  const bool is_due =
+      keys_->filter.is_overrun() || (keys_->has_failed.load(std::memory_order_acquire) &&
+                                     ++calls_since_failure_ >= transactions_until_retry);
+  if (is_due) begin_anew(scan_, in_background_ ? Fill::in_background : Fill::at_once);
 }
 
 }  // namespace semel::store

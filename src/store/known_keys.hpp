@@ -47,8 +47,9 @@ class KnownKeys {
   /// The store was opened. What is stored from now on is added by those who store it.
   void begin_anew(Scan scan, Fill fill);
 
-  /// Keys that were swept leave no gap in the filter: one that ran full is filled anew, now and then.
-  void renew_if_full();
+  /// Keys that were swept leave no gap in the filter: one that ran full is filled anew, now and then; and so is one that
+  /// could not be filled. For whoever calls behind each transaction.
+  void renew_if_due();
 
  private:
   struct Keys {
@@ -56,6 +57,7 @@ class KnownKeys {
 
     KeyFilter filter;
     std::atomic<bool> is_complete = false;  ///< all that was stored before is in it
+    std::atomic<bool> has_failed = false;   ///< and will not be
   };
 
   void fill(const std::shared_ptr<Keys>& keys, const std::stop_token& stop);
@@ -65,6 +67,7 @@ class KnownKeys {
   std::shared_ptr<Keys> keys_;
   Scan scan_;
   bool in_background_ = true;
+  int calls_since_failure_ = 0;
   std::jthread filler_;
 };
 

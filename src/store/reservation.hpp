@@ -49,7 +49,7 @@ enum class OnAbandoned : std::uint8_t {
 };
 
 /// Asks to do the work of a key. The fingerprint is compared before anything else is looked at. Answers `Acquired`,
-/// `Replay`, `InProgress`, `KeyReused` or `OutcomeUnknown`.
+/// `Replay`, `InProgress`, `KeyReused` or `OutcomeUnknown`; where the key `is_claimed` and was forgotten since, `FenceLost`.
 struct Reserve {
   ReservationId id;
   std::string fingerprint;  ///< compared byte by byte; empty is a fingerprint like any other

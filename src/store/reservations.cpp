@@ -35,23 +35,32 @@ bool is_repeated(Tables& tables, const Complete& command) {
 
 /// Whoever meets a claim relies on what it hears, also after a crash: the claim becomes a reservation before it is met.
 void reserve_claimed(Tables& tables, const ReservationPlace& place, const Reserve& newcomer) {
-  const auto claim = tables.claims->find(newcomer.id);
+  const auto claim = tables.claims->meet(newcomer.id);
   if (!claim) return;
   const Reserve theirs{.id = newcomer.id,
                        .fingerprint = claim->fingerprint,
                        .owner = {},
-                       .lease = claim->lease_until - newcomer.now,
+                       .lease = claim->lease,
                        .ttl = newcomer.ttl,
                        .now = newcomer.now};
-  if (tables.reservations.insert(place, theirs)) ++tables.counters.keys_claimed;
+  if (!tables.reservations.insert(place, theirs)) return;
+  tables.claims->reserved(theirs.id, theirs.now + theirs.lease);
+  ++tables.counters.keys_claimed;
 }
 
-/// The row that was made of the asker's claim. Whoever took it over has another lease.
+/// The row that was made of the asker's claim.
 bool is_of_claim(Tables& tables, const Reserve& command, const ReservationRow& row) {
-  if (!command.is_claimed || row.state != ReservationState::in_progress || !row.owner.empty())
-    return false;
-  const auto claim = tables.claims == nullptr ? std::nullopt : tables.claims->find(command.id);
-  return claim && claim->lease_until == row.lease_until;
+  return tables.claims != nullptr && command.is_claimed &&
+         row.state == ReservationState::in_progress && row.owner.empty() &&
+         tables.claims->is_reserved(command.id, row.lease_until);
+}
+
+/// A claim that goes on as a reservation asks for it again where nobody knows what became of the commit.
+Acquired acquired(Tables& tables, const Reserve& command, Fence fence, bool taken_over) {
+  const TimePoint lease_until = command.now + command.lease;
+  if (tables.claims != nullptr && command.is_claimed && !command.outcome)
+    tables.claims->reserved(command.id, lease_until);
+  return {.fence = fence, .taken_over = taken_over, .lease_until = lease_until};
 }
 
 }  // namespace
@@ -62,16 +71,15 @@ Answer reserve(Tables& tables, const Reserve& command) {
     tables.claims->note(command.id);
     reserve_claimed(tables, place, command);
   }
-  const TimePoint lease_until = command.now + command.lease;
+  if (tables.claims != nullptr && command.is_claimed && tables.claims->is_revoked(command.id))
+    return done_or_lost(tables, false);
   if (const auto fence = tables.reservations.insert(place, command))
-    return Acquired{.fence = *fence, .taken_over = false, .lease_until = lease_until};
+    return acquired(tables, command, *fence, false);
 
   auto row = tables.reservations.find(place);
   SEMEL_ASSERT(row);
   if (is_of_claim(tables, command, *row)) {
-    return Acquired{.fence = tables.reservations.replace(place, *row, command),
-                    .taken_over = false,
-                    .lease_until = lease_until};
+    return acquired(tables, command, tables.reservations.replace(place, *row, command), false);
   }
   const Meeting meeting = meet(command, row->held());
   switch (meeting) {
@@ -79,9 +87,8 @@ Answer reserve(Tables& tables, const Reserve& command) {
     case Meeting::take_over: {
       const bool taken_over = meeting == Meeting::take_over;
       tables.counters.takeovers += taken_over ? 1 : 0;
-      return Acquired{.fence = tables.reservations.replace(place, *row, command),
-                      .taken_over = taken_over,
-                      .lease_until = lease_until};
+      return acquired(tables, command, tables.reservations.replace(place, *row, command),
+                      taken_over);
     }
     case Meeting::key_reused:
       ++tables.counters.keys_reused;
@@ -118,6 +125,7 @@ Answer forget(Tables& tables, const Forget& command) {
   if (!row) return ReservationMissing{};
   if (!command.force && is_at_work(row->held(), command.now)) return InProgress{row->lease_until};
   tables.reservations.remove(*place_of(tables, command.id), row->fence);
+  if (tables.claims != nullptr) tables.claims->revoke(command.id);
   return Done{};
 }
 

@@ -42,7 +42,7 @@ class SqliteFileSubject final : public SqliteSubject {
 
  private:
   TemporaryDirectory directory_;
-  SqliteOptions options_{.path = directory_.file("store.db")};
+  SqliteOptions options_{.path = directory_.file("store.db"), .keys_per_era = keys_per_era};
 };
 
 }  // namespace

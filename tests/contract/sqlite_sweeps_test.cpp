@@ -32,9 +32,12 @@ class Shop {
     return std::get<Acquired>(answers.front()).fence;
   }
 
+  Swept sweep(TimePoint now, std::int64_t limit = 1000) {
+    return std::get<Swept>(execute({Sweep{.now = now, .limit = limit}}).front());
+  }
+
   std::int64_t swept(TimePoint now, std::int64_t limit = 1000) {
-    const auto answers = execute({Sweep{.now = now, .limit = limit}});
-    return std::get<Swept>(answers.front()).reservations;
+    return sweep(now, limit).reservations;
   }
 
   std::int64_t number(const std::string& sql) {
@@ -165,6 +168,25 @@ TEST_CASE(
   CHECK(shop.entries() == 1);
   CHECK(shop.swept(at(24h + 30s), 3) == 2);
   CHECK(shop.entries() == 0);
+}
+
+TEST_CASE("a sweep that passed over many entries without rows says that there are more") {
+  Shop shop;
+  for (Fence fence = 1; fence <= 1100; ++fence) {
+    const Reserve command = reserve("k", 1h + std::chrono::seconds{fence});
+    CHECK(shop.reserved(command) == fence);
+    shop.execute({Release{.id = command.id, .fence = fence, .now = at()}});
+  }
+  shop.reserved(reserve("behind"));
+  REQUIRE(shop.entries() == 1101);
+
+  const Swept first = shop.sweep(at(25h), 10);
+  CHECK(first.reservations == 0);
+  CHECK(first.more);
+
+  const Swept second = shop.sweep(at(25h), 10);
+  CHECK(second.reservations == 1);
+  CHECK_FALSE(second.more);
 }
 
 TEST_CASE("a sweep in the transaction that made a reservation finds it") {

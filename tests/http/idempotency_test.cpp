@@ -623,33 +623,6 @@ TEST_CASE("C: a handler that takes its time is known to the store while it works
   }
 }
 
-TEST_CASE("C: a handler that was dropped leaves its key to the next") {
-  struct Dropped final : KeyedWork {
-    void run(Begin, Done) override { ++begun; }
-
-    void answer(Response) override {}
-
-    bool post(std::function<void()>) override { return false; }
-
-    int begun = 0;
-  };
-
-  Engine engine{"memory:"};
-  const auto layer = make_kernel_layer(engine.idempotency(), idempotency::Policy{});
-  const detail::ContractSpec contract{.method = "POST", .path = "/", .idempotency = Idempotent{}};
-  Request request;
-  request.method = "POST";
-  request.path = "/";
-  request.headers = {{"Idempotency-Key", "k"}};
-  const Call call;
-  const auto work = std::make_shared<Dropped>();
-
-  layer->handle({request, contract, call, {}}, work);
-  layer->handle({request, contract, call, {}}, work);
-
-  CHECK(work->begun == 2);
-}
-
 TEST_CASE("C: a quick handler whose answer is not kept leaves nothing behind") {
   for (const std::string target : {"/any", "/task"}) {
     CAPTURE(target);

@@ -13,10 +13,11 @@ void Customers::begin(store::KeyClaims& claims) {
   claims_ = &claims;
   claimed_.clear();
   owed_.clear();
+  releases_.clear();
 }
 
-std::vector<Command> Customers::ask(TimePoint now) {
-  std::vector<Command> commands;
+std::vector<Command> Customers::ask() {
+  std::vector<Command> commands = std::exchange(releases_, {});
   for (std::uint64_t count = random_.one_in(2) ? 1 + random_.below(2) : 0; count > 0; --count) {
     const ReservationId id{.workspace = random_.one_in(6) ? "other" : "default",
                            .ns = "orders",
@@ -57,7 +58,7 @@ std::vector<Command> Customers::ask(TimePoint now) {
                                .now = {}};
         if (random_.one_in(2)) {
           reserve.owner.clear();
-          ask_by_claim(commands, std::move(reserve), now);
+          ask_by_claim(commands, std::move(reserve));
         } else {
           commands.emplace_back(std::move(reserve));
         }
@@ -69,31 +70,55 @@ std::vector<Command> Customers::ask(TimePoint now) {
 
 /// Claims the key, or goes on where it is claimed: with what came of the work, with a reservation because it takes longer,
 /// or with nothing.
-void Customers::ask_by_claim(std::vector<Command>& commands, store::Reserve ask, TimePoint now) {
+void Customers::ask_by_claim(std::vector<Command>& commands, store::Reserve ask) {
   const auto mine = claimed_.find(ask.id);
   if (mine == claimed_.end()) {
-    const TimePoint until = now + ask.lease;
-    if (claims_->claim(ask, until) != store::KeyClaims::Claimed::yes) return;
+    if (claims_->claim(ask) != store::KeyClaims::Claimed::yes) return;
     if (model_.reservations.contains(ask.id))
       checks_.fail("S11", fmt::format("key {} was claimed and is stored", ask.id.key));
     ask.is_claimed = true;
     const ReservationId id = ask.id;
-    claimed_.emplace(id, Claimed{.ask = std::move(ask), .until = until});
+    claimed_.emplace(id, Claimed{.ask = std::move(ask)});
     return;
   }
-  if (mine->second.is_asked) return;
+  Claimed& claimed = mine->second;
+  if (claimed.is_asked) return;
   const std::uint64_t choice = random_.below(6);
-  if (choice == 0) {
-    claims_->leave(mine->first);
+  claimed.gives_up = choice == 0;
+  if (claimed.gives_up && claims_->leave(mine->first)) {
+    if (claimed.is_met && !claimed.is_revoked)
+      checks_.fail("S11", fmt::format("key {} was left, and others had met the claim", ask.id.key));
     claimed_.erase(mine);
     return;
   }
-  store::Reserve& reserve = mine->second.ask;
+  store::Reserve& reserve = claimed.ask;
   if (choice > 1) {
     reserve.outcome = store::Reserve::Outcome{.answer = fmt::format("\"{}\"", random_.below(1000))};
   }
-  mine->second.is_asked = true;
+  claimed.is_asked = true;
   commands.emplace_back(reserve);
+}
+
+/// What others are told is stored.
+void Customers::meet(Claimed& claimed, const store::Reserve& newcomer) {
+  claimed.is_met = true;
+  const ReservationId& id = newcomer.id;
+  if (model_.reservations.contains(id)) return;
+  static_cast<void>(
+      store::ModelReservations{model_}.answer(store::Reserve{.id = id,
+                                                             .fingerprint = claimed.ask.fingerprint,
+                                                             .owner = {},
+                                                             .lease = claimed.ask.lease,
+                                                             .ttl = newcomer.ttl,
+                                                             .now = newcomer.now}));
+  store::Model::Reservation& row = model_.reservations.at(id);
+  claimed.leases.insert(row.lease_until);
+  row.fence = --untold_fence_;  // nobody is told
+}
+
+bool Customers::is_of(const Claimed& claimed, const store::Model::Reservation& row) const {
+  return row.state == store::ReservationState::in_progress && row.made.owner.empty() &&
+         claimed.leases.contains(row.lease_until);
 }
 
 /// The last one they were given, as a rule; at times an older one, or none.
@@ -107,28 +132,16 @@ store::Fence Customers::draw_fence(const ReservationId& id) {
 store::Answer Customers::expected(const Command& command) {
   store::ModelReservations model{model_};
   const auto* reserve = std::get_if<store::Reserve>(&command);
-  const auto claim = reserve == nullptr ? claimed_.end() : claimed_.find(reserve->id);
-  if (claim != claimed_.end()) {
-    const TimePoint until = claim->second.until;
+  const auto found = reserve == nullptr ? claimed_.end() : claimed_.find(reserve->id);
+  Claimed* const claimed = found == claimed_.end() ? nullptr : &found->second;
+  if (claimed != nullptr && !reserve->is_claimed && !claimed->is_revoked) meet(*claimed, *reserve);
+  if (claimed != nullptr && reserve->is_claimed) {
+    if (claimed->is_revoked) return store::FenceLost{};
     const auto row = model_.reservations.find(reserve->id);
-    if (!reserve->is_claimed && row == model_.reservations.end()) {
-      static_cast<void>(model.answer(store::Reserve{.id = reserve->id,
-                                                    .fingerprint = claim->second.ask.fingerprint,
-                                                    .owner = {},
-                                                    .lease = until - reserve->now,
-                                                    .ttl = reserve->ttl,
-                                                    .now = reserve->now}));
-      // Nobody is told its fence.
-      model_.reservations.at(reserve->id).fence = --untold_fence_;
-    }
-    if (reserve->is_claimed && row != model_.reservations.end()) {
-      const auto& there = row->second;
-      const bool is_own = there.state == store::ReservationState::in_progress &&
-                          there.made.owner.empty() && there.lease_until == until;
-      if (is_own) model_.reservations.erase(row);
-    }
+    if (row != model_.reservations.end() && is_of(*claimed, row->second))
+      model_.reservations.erase(row);
   }
-  return std::visit(
+  store::Answer answer = std::visit(
       [&model](const auto& each) -> store::Answer {
         if constexpr (requires { model.answer(each); }) {
           return model.answer(each);
@@ -137,6 +150,15 @@ store::Answer Customers::expected(const Command& command) {
         }
       },
       command);
+  const auto* acquired = std::get_if<store::Acquired>(&answer);
+  if (claimed != nullptr && reserve->is_claimed && !reserve->outcome && acquired != nullptr)
+    claimed->leases.insert(acquired->lease_until);
+  const auto* forget = std::get_if<store::Forget>(&command);
+  if (forget != nullptr && std::holds_alternative<store::Done>(answer)) {
+    const auto forgotten = claimed_.find(forget->id);
+    if (forgotten != claimed_.end()) forgotten->second.is_revoked = true;
+  }
+  return answer;
 }
 
 void Customers::committed(std::span<const Command> commands, std::span<const store::Answer> answers,
@@ -155,7 +177,13 @@ void Customers::committed(std::span<const Command> commands, std::span<const sto
     last_fence_ = acquired->fence;
     const ReservationId& id = std::get<store::Reserve>(commands[i]).id;
     model_.reservations.at(id).fence = acquired->fence;
-    if (heard) fences_[id].push_back(acquired->fence);
+    if (!heard) continue;
+    fences_[id].push_back(acquired->fence);
+    const auto claimed = claimed_.find(id);
+    const bool is_given_up = std::get<store::Reserve>(commands[i]).is_claimed &&
+                             claimed != claimed_.end() && claimed->second.gives_up;
+    if (is_given_up)
+      releases_.emplace_back(store::Release{.id = id, .fence = acquired->fence, .now = {}});
   }
   if (!heard) return failed(commands);
   for (const Command& command : commands) {
@@ -168,8 +196,18 @@ void Customers::committed(std::span<const Command> commands, std::span<const sto
 
 void Customers::failed(std::span<const Command> commands) {
   for (const Command& command : commands) {
+    if (const auto* forget = std::get_if<store::Forget>(&command)) {
+      // It may have been executed before its transaction failed, and then the claim counts for nothing.
+      const auto claimed = claimed_.find(forget->id);
+      if (claimed != claimed_.end()) claimed->second.is_revoked = claims_->is_revoked(forget->id);
+    }
     const auto* reserve = std::get_if<store::Reserve>(&command);
     if (reserve == nullptr || !reserve->is_claimed) continue;
+    const auto claimed = claimed_.find(reserve->id);
+    if (!reserve->outcome && claimed != claimed_.end()) {
+      claimed->second.is_asked = false;  // its work goes on: it asks again
+      continue;
+    }
     owed_.push_back(command);
     std::get<store::Reserve>(owed_.back()).outcome.reset();
   }

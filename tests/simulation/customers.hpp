@@ -10,6 +10,7 @@
 #include "tests/simulation/checks.hpp"
 
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -23,7 +24,7 @@ class Customers {
   void begin(store::KeyClaims& claims);
 
   /// What they ask for next: nothing, or one or two commands.
-  std::vector<store::Command> ask(TimePoint now);
+  std::vector<store::Command> ask();
 
   /// It was committed: S11, the answers are those of the specification. `heard`: the customers got them.
   void committed(std::span<const store::Command> commands, std::span<const store::Answer> answers,
@@ -41,11 +42,16 @@ class Customers {
  private:
   struct Claimed {
     store::Reserve ask;
-    TimePoint until{};
-    bool is_asked = false;  ///< the store was, for it
+    std::set<TimePoint> leases{};  ///< of reservations that were made of it
+    bool is_met = false;
+    bool is_revoked = false;  ///< its key was forgotten
+    bool is_asked = false;    ///< the store was, for it
+    bool gives_up = false;    ///< and the answer is to be released
   };
 
-  void ask_by_claim(std::vector<store::Command>& commands, store::Reserve ask, TimePoint now);
+  void ask_by_claim(std::vector<store::Command>& commands, store::Reserve ask);
+  void meet(Claimed& claimed, const store::Reserve& newcomer);
+  bool is_of(const Claimed& claimed, const store::Model::Reservation& row) const;
   store::Answer expected(const store::Command& command);
   store::Fence draw_fence(const store::ReservationId& id);
 
@@ -56,7 +62,8 @@ class Customers {
   store::Fence untold_fence_ = 0;
   store::KeyClaims* claims_ = nullptr;
   std::map<store::ReservationId, Claimed> claimed_;
-  std::vector<store::Command> owed_;  ///< reservations of claims whose commit failed
+  std::vector<store::Command> owed_;      ///< reservations of claims whose commit failed
+  std::vector<store::Command> releases_;  ///< of claims that were met and given up
   std::map<store::ReservationId, std::vector<store::Fence>> fences_;  ///< that customers were given
 };
 

@@ -175,7 +175,7 @@ bool World::can_take_batch() const {
 void World::take_batch() {
   batch_.emplace(loop_->take_batch());
   // Not with a sweep: what it took is only seen afterwards.
-  if (!calm_ && std::ranges::none_of(batch_->commands, sweeps)) asides_ = customers_.ask(shown());
+  if (!calm_ && std::ranges::none_of(batch_->commands, sweeps)) asides_ = customers_.ask();
   if (tracing_) {
     for (const store::Command& command : outgoing()) trace("batch: {}", describe(command));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace semel::store::sqlite {
 
@@ -59,14 +60,17 @@ void KeyEras::open(std::int64_t keys_per_era) {
 }
 
 void KeyEras::look_up() {
-  if (era_) return;
+  if (std::exchange(is_known_, true)) return;
+  const std::int64_t known_era = era_;
   {
     Rows rows = eras_.select();
     rows.next();
     era_ = rows.integer(0);
     count_ = rows.integer(1);
   }
-  Rows rows = used_of_.select(*era_, keys_max());
+  // To count is to read them all.
+  if (era_ == known_era) return;
+  Rows rows = used_of_.select(era_, keys_max());
   rows.next();
   used_ = rows.integer(0);
 }
@@ -78,7 +82,7 @@ std::int64_t KeyEras::keys_max() const {
 std::int64_t KeyEras::newest() {
   look_up();
   if (count_ == 0 || used_ >= keys_max()) begin_next();
-  return *era_;
+  return era_;
 }
 
 bool KeyEras::may_be_older(std::int64_t workspace, std::string_view key) {
@@ -87,7 +91,7 @@ bool KeyEras::may_be_older(std::int64_t workspace, std::string_view key) {
 
 void KeyEras::begin_next() {
   drop_empty_.run();
-  begin_.run(++*era_);
+  begin_.run(++era_);
   used_ = 0;
   Rows rows = eras_.select();
   rows.next();

@@ -11,7 +11,6 @@
 #include "store/sqlite/database.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace semel::store::sqlite {
@@ -33,10 +32,10 @@ class KeyEras {
   void took(std::int64_t workspace, std::string_view key);
 
   /// After a transaction that was rolled back.
-  void forget() { era_.reset(); }
+  void forget() { is_known_ = false; }
 
   /// Not while a transaction is open.
-  void renew_if_full() { known_.renew_if_full(); }
+  void renew_if_due() { known_.renew_if_due(); }
 
  private:
   void look_up();
@@ -45,10 +44,11 @@ class KeyEras {
 
   Database& database_;
   std::int64_t keys_per_era_ = 0;
-  std::optional<std::int64_t> era_;  ///< none: to be looked up
-  std::int64_t count_ = 0;           ///< of eras
-  std::int64_t used_ = 0;            ///< of the newest
-  KnownKeys known_;                  ///< of all eras
+  bool is_known_ = false;   ///< what follows is as the tables have it
+  std::int64_t era_ = -1;   ///< the newest
+  std::int64_t count_ = 0;  ///< of eras
+  std::int64_t used_ = 0;   ///< of the newest, or more: what was undone counts
+  KnownKeys known_;         ///< of all eras
 
   Statement eras_{database_, "SELECT coalesce(max(era), 0), count(*) FROM semel_key_era"};
   Statement used_of_{database_,

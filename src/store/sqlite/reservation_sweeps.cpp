@@ -32,22 +32,22 @@ void ReservationSweeps::write() {
   begin();
 }
 
-std::int64_t ReservationSweeps::sweep(TimePoint now, std::int64_t limit) {
+ReservationSweeps::Removed ReservationSweeps::sweep(TimePoint now, std::int64_t limit) {
   write();
-  std::int64_t removed = 0;
-  for (std::int64_t seen = 0; removed < limit && seen < limit + entries_at_once; ++seen) {
+  std::int64_t rows = 0;
+  for (std::int64_t seen = 0; rows < limit && seen < limit + entries_at_once; ++seen) {
     std::int64_t sweep_at = 0;
     Fences fences;
     {
       Rows next = next_.select(now);
-      if (!next.next()) break;
+      if (!next.next()) return {.rows = rows, .more = false};
       sweep_at = next.integer(0);
       fences = {.first = next.integer(1), .last = next.integer(2)};
     }
-    removed += remove_rows_.run(sweep_at, fences.first, fences.last, limit - removed);
-    if (removed < limit) remove_entry_.run(sweep_at, fences.first);
+    rows += remove_rows_.run(sweep_at, fences.first, fences.last, limit - rows);
+    if (rows < limit) remove_entry_.run(sweep_at, fences.first);
   }
-  return removed;
+  return {.rows = rows, .more = true};
 }
 
 }  // namespace semel::store::sqlite

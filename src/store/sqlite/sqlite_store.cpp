@@ -229,7 +229,8 @@ SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SqliteStore::~SqliteStore() = default;
 
 base::Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const SqliteOptions& options) {
-  if (options.path.empty()) return open(make_memory_database());
+  if (options.path.empty())
+    return open(make_memory_database(), options.claims, options.keys_per_era);
   auto lock = sqlite::FileLock::acquire(options.path + ".lock");
   if (!lock) return lock.error();
   try {
@@ -275,8 +276,8 @@ base::Result<std::vector<Answer>> SqliteStore::execute(std::span<const Command> 
     while (!answers) answers = impl_->commit(batch, poison);
     ++impl_->tables.counters.commits;
     impl_->checkpoint_if_due();
-    if (impl_->claims) impl_->claims->renew_if_full();
-    impl_->tables.runs.key_eras().renew_if_full();
+    if (impl_->claims) impl_->claims->renew_if_due();
+    impl_->tables.runs.key_eras().renew_if_due();
     return *std::move(answers);
   });
 }

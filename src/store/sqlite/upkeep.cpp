@@ -47,10 +47,11 @@ Swept sweep(Tables& tables, const Sweep& command) {
   left -= answer.keys;
   answer.resume_ids = tables.hooks.forget_resume_ids(command.now, left);
   left -= answer.resume_ids;
-  answer.reservations = tables.reservations.sweeps().sweep(command.now, left);
+  const auto reservations = tables.reservations.sweeps().sweep(command.now, left);
+  answer.reservations = reservations.rows;
   left -= answer.reservations;
   answer.entries = tables.journal.remove_discarded(left);
-  answer.more = answer.entries == left;
+  answer.more = answer.entries == left || reservations.more;
   return answer;
 }
 
