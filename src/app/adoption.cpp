@@ -2,6 +2,8 @@
 
 #include "store/postgres/adopted.hpp"
 
+#include <utility>
+
 namespace semel::app {
 
 namespace {
@@ -27,14 +29,20 @@ std::shared_ptr<store::UnitOfWork> Adoption::adopt(pg_conn* connection) {
 
 bool Adoption::look() {
   auto found = hints_->take();
-  // Where the database is out of reach the engine knows by itself, and looks at everything when it is back.
-  if (!found) return true;
-  if (found->wake.empty() && found->created.empty() && found->ended.empty() &&
+  if (!found) {
+    // They may be deleted and never have arrived, and the engine's own connection well.
+    has_lost_some_ = true;
+    return true;
+  }
+  const bool has_lost_some = std::exchange(has_lost_some_, false);
+  if (!has_lost_some && found->wake.empty() && found->created.empty() && found->ended.empty() &&
       found->opened.empty() && found->moved.empty())
     return true;
-  return driver_->post([effects = *std::move(found)](engine::Loop& loop, TimePoint now) {
-    loop.hinted(effects, now);
-  });
+  return driver_->post(
+      [has_lost_some, effects = *std::move(found)](engine::Loop& loop, TimePoint now) {
+        if (has_lost_some) loop.hints_lost(now);
+        loop.hinted(effects, now);
+      });
 }
 
 void Adoption::watch(const std::stop_token& stopped) {

@@ -37,6 +37,7 @@ class Adoption {
   std::shared_ptr<engine::Driver> driver_;
   EnginePort port_;
   std::unique_ptr<store::Hints> hints_;
+  bool has_lost_some_ = false;  ///< hints; of whoever looks
   std::mutex mutex_;
   store::RunKey next_key_ = 0;
   store::RunKey keys_end_ = 0;

@@ -232,11 +232,17 @@ void Loop::find_ended() {
   });
   if (afar_.empty()) return;
   finding_ended_ = true;
-  store::FindEnded command{{afar_.begin(), afar_.end()}};
-  submit(std::move(command), [this](Answer& answer) {
+  tell_ended({afar_.begin(), afar_.end()}, [this] {
     finding_ended_ = false;
     next_look_afar_ =
         now_ + look_afar_every + std::chrono::milliseconds{afar_.size() / afar_per_millisecond};
+  });
+}
+
+/// Those who wait for one of them that is over, wherever that was decided.
+void Loop::tell_ended(std::vector<RunKey> keys, std::function<void()> then) {
+  submit(store::FindEnded{std::move(keys)}, [this, then = std::move(then)](Answer& answer) {
+    then();
     for (const RunKey key : std::get<store::RunsFound>(answer).runs) {
       submit(store::LoadRun{key}, [this, key](Answer& loaded) {
         const auto* found = std::get_if<store::RunLoaded>(&loaded);
@@ -245,6 +251,30 @@ void Loop::find_ended() {
       });
     }
   });
+}
+
+/// What others did is found by the state of runs. Those at rest are dropped, as if memory had run out: what has something to
+/// do is read anew, entries of others with it. Those at work look for what they got, and find such entries in the place of
+/// their next one.
+void Loop::hints_lost(TimePoint now) {
+  now_ = now;
+  if (lost_ || !opened_ || stopping_) return;
+  std::vector<RunPtr> at_rest;
+  for (const auto& [key, run] : live_) {
+    if (run->is_idle) {
+      at_rest.push_back(run);
+    } else {
+      read_inbox(key);
+    }
+  }
+  for (const RunPtr& run : at_rest) drop(run);
+  std::vector<RunKey> watched;
+  watched.reserve(watchers_.size());
+  for (const auto& [key, watchers] : watchers_) watched.push_back(key);
+  if (!watched.empty()) tell_ended(std::move(watched), [] {});
+  if (!workers_) return;
+  next_due_ = now_;
+  find_work(0);
 }
 
 }  // namespace semel::engine

@@ -10,8 +10,8 @@ class Hints {
  public:
   virtual ~Hints() = default;
 
-  /// What was committed since the last call: each is told once. Who forgets it finds it by the state of runs, at the latest when
-  /// the store is opened.
+  /// What was committed since the last call: each is told once, and may be lost where this fails. Who misses one finds it by the
+  /// state of runs.
   virtual base::Result<Effects> take() = 0;
 
   /// Until it is worth a look: somebody says that there is something, or the time is up.

@@ -205,6 +205,32 @@ TEST_CASE("an engine in production finds by itself what was committed") {
   CHECK(later.result<std::string>() == "hello later");
 }
 
+TEST_CASE("what was committed is found, also where word of it was lost") {
+  Shop shop;
+  const Run run = shop.engine.start(listen).run;
+  shop.engine.run_until_idle();
+
+  shop.own.run("BEGIN");
+  auto tx = shop.engine.adopt(shop.own.handle());
+  shop.engine.resume_in(tx, "numbers", 2);
+  const Run fresh = shop.engine.start_in(tx, {}, greet, "you").run;
+  const Run later = shop.engine.start_in(tx, {.delay = 1ms}, greet, "later").run;
+  // As if the engine had taken them and its connection had been lost before they were there.
+  shop.own.run("DELETE FROM semel.hint");
+  shop.own.run("COMMIT");
+  shop.own.ask(
+      "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+      " WHERE query LIKE 'DELETE FROM semel.hint h%' AND pid <> pg_backend_pid()");
+  shop.engine.run_until_idle();
+  CHECK(run.status() == RunStatus::waiting);
+  shop.engine.run_until_idle();
+  shop.engine.advance(1s);
+
+  CHECK(run.status() == RunStatus::completed);
+  CHECK(fresh.status() == RunStatus::completed);
+  CHECK(later.status() == RunStatus::completed);
+}
+
 TEST_CASE("two connections that start one key make one run") {
   Shop shop;
   Own other{shop.url};

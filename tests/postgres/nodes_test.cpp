@@ -4,6 +4,8 @@
 #include "tests/contract/stores.hpp"
 #include "tests/support/postgres_server.hpp"
 
+#include <libpq-fe.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -200,6 +202,91 @@ TEST_CASE("who is not heard of for its lease loses everything and writes nothing
   nodes.second.connect();
   CHECK(nodes.second.open(at(11s)).gained.empty());
   CHECK(nodes.first.keep(at(12s)).surplus == 32);
+}
+
+/// A batch of a node's whose process was stopped in the middle of sending it: what it has locked it keeps, and the server
+/// awaits the rest. Of its lease nothing is left.
+class HalfSent {
+ public:
+  HalfSent(const PostgresServer& server, const std::string& node, RunKey run)
+      : server_(server), connection_(PQconnectdb(server.url().c_str())) {
+    REQUIRE(PQstatus(connection_) == CONNECTION_OK);
+    const std::string named = "WHERE name = '" + node + "'::bytea";
+    server.run("UPDATE semel.node SET lease = 1, backend = " + pid() +
+               ", backend_start = (SELECT backend_start FROM pg_stat_activity WHERE pid = " +
+               pid() + ") " + named);
+    REQUIRE(PQenterPipelineMode(connection_) == 1);
+    send("BEGIN");
+    send("SELECT 1 FROM semel.node " + named + " FOR KEY SHARE");
+    send("SELECT 1 FROM semel.run WHERE run = " + std::to_string(run) + " FOR UPDATE");
+    REQUIRE(PQflush(connection_) == 0);
+    server.run(
+        "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a"
+        " ON a.pid = l.pid AND a.wait_event = 'ClientRead' WHERE l.pid = " +
+        pid() +
+        " AND l.relation = 'semel.run'::regclass) LOOP"
+        " PERFORM pg_sleep(0.001), pg_stat_clear_snapshot(); END LOOP; END $$");
+  }
+
+  HalfSent(const HalfSent&) = delete;
+  HalfSent& operator=(const HalfSent&) = delete;
+
+  ~HalfSent() { PQfinish(connection_); }
+
+  /// Or ten seconds are over.
+  void await_end() const {
+    server_.run(
+        "DO $$ BEGIN FOR i IN 1 .. 10000 LOOP"
+        " EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = " +
+        pid() + "); PERFORM pg_sleep(0.001), pg_stat_clear_snapshot(); END LOOP; END $$");
+  }
+
+ private:
+  std::string pid() const { return std::to_string(PQbackendPID(connection_)); }
+
+  void send(const std::string& sql) {
+    REQUIRE(PQsendQueryParams(connection_, sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) ==
+            1);
+  }
+
+  const PostgresServer& server_;
+  PGconn* connection_;
+};
+
+TEST_CASE("who was stopped in the middle of sending a batch loses everything, too") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 1)));
+  const HalfSent batch{server, "second", 1};
+
+  nodes.first.keep(at(1s));
+  batch.await_end();
+  nodes.first.keep(at(1s));
+
+  CHECK(nodes.first.partitions.size() == all_partitions);
+}
+
+TEST_CASE("who waits for a run of a batch that is never sent to its end does not wait for ever") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 1)));
+  const HalfSent batch{server, "second", 1};
+
+  nodes.first.expect<Cancelled>(CancelRun{.id = "run-1", .now = at()});
+
+  CHECK(nodes.first.counters().batches_redone == 1);
+}
+
+TEST_CASE("a node whose process is only slow to send a batch keeps its lease and what it has") {
+  PostgresServer& server = empty_server();
+  Pair nodes{server};
+  nodes.second.expect<RunStarted>(start(run_of(nodes.second, 1)));
+  const HalfSent batch{server, "second", 1};
+  server.run("UPDATE semel.node SET lease = 3600000000000 WHERE name = 'second'::bytea");
+
+  nodes.first.keep(at(2h));
+
+  CHECK(nodes.first.partitions.size() == all_partitions / 2);
 }
 
 TEST_CASE("who lost its connection and comes back has what it had") {
@@ -504,6 +591,81 @@ TEST_CASE("a cancel with a grace that comes too late leaves nothing behind") {
 
   CHECK(nodes.second.expect<RunLoaded>(LoadRun{1}).run.status == Status::completed);
   CHECK(nodes.second.expect<InboxRead>(ReadInbox{1}).items.empty());
+}
+
+/// Counts how often tables are read from one end to the other.
+class ScanCount {
+ public:
+  explicit ScanCount(const PostgresServer& server) : server_(server) {
+    server_.run(be_alone);
+    server_.run(
+        "DO $$ BEGIN PERFORM pg_stat_reset_single_table_counters(oid) FROM pg_class"
+        " WHERE relnamespace = 'semel'::regnamespace AND relkind = 'r'; END $$");
+  }
+
+  /// Fails where one of `tables` was; once the sessions that may have done so are over.
+  void check_none(const std::string& tables) const {
+    server_.run(be_alone);
+    server_.run(
+        "DO $$ DECLARE read text; BEGIN SELECT string_agg(relname, ', ') INTO read"
+        " FROM pg_stat_user_tables WHERE schemaname = 'semel' AND seq_scan > 0 AND relname IN (" +
+        tables + "); IF read IS NOT NULL THEN RAISE 'read as a whole: %', read; END IF; END $$");
+  }
+
+ private:
+  /// What a session counts is seen when it is over.
+  static constexpr const char* be_alone =
+      "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity"
+      " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) LOOP"
+      " PERFORM pg_sleep(0.001), pg_stat_clear_snapshot(); END LOOP; END $$";
+
+  const PostgresServer& server_;
+};
+
+TEST_CASE("rows of a run are found by its key, also where two others have nearly all of them") {
+  PostgresServer& server = empty_server();
+  Node{server, "node"}.open();  // makes the tables; the next of this name takes over from it
+  server.run(
+      "INSERT INTO semel.waiter (run, target, op)"
+      " SELECT g, 1000000 + g % 2, '1' FROM generate_series(1, 50000) g;"
+      "INSERT INTO semel.inbox (item, run, at, kind, op, value)"
+      " SELECT g, 1000000 + g % 2, 0, 0, '', '' FROM generate_series(1, 50000) g;"
+      "INSERT INTO semel.timer (run, due, kind, op)"
+      " SELECT 1000000 + g % 2, g, 0, g::text::bytea FROM generate_series(1, 50000) g;"
+      "INSERT INTO semel.hook (hook, workspace, run, since, active, at_end, fed, webhook, token,"
+      " op, shape) SELECT g, 1, 1000000 + g % 2, 0, 0, 0, 0, 0, '', '', ''"
+      " FROM generate_series(1, 50000) g;"
+      "ANALYZE semel.waiter, semel.inbox, semel.timer, semel.hook");
+  const ScanCount scans{server};
+
+  {
+    Node node{server, "node"};
+    node.open();
+    node.expect<RunStarted>(start(run_of(node, 1)));
+    node.expect<Advanced>(finish(1, 1));
+    node.expect<RunStarted>(start(run_of(node, 2)));
+    node.expect<Cancelled>(CancelRun{.id = "run-2", .now = at()});
+  }
+
+  scans.check_none("'waiter', 'inbox', 'timer', 'hook'");
+}
+
+TEST_CASE("resume ids that are forgotten are found by their time, and removed where they are") {
+  PostgresServer& server = empty_server();
+  Node{server, "before"}.open();
+  server.run(
+      "INSERT INTO semel.resume (workspace, hook, until, started, token, resume_id, fingerprint,"
+      " run_id) SELECT 1, g, g, 0, g::text::bytea, '1', '', '' FROM generate_series(1, 50000) g;"
+      "ANALYZE semel.resume");
+  const ScanCount scans{server};
+
+  {
+    Node node{server, "node"};
+    node.open();
+    CHECK(node.expect<Swept>(Sweep{.now = at(), .limit = 1000}).resume_ids == 1000);
+  }
+
+  scans.check_none("'resume'");
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ Expected expect(Store& store, const Command& command) {
 /// Appends entries and delivers payloads, one batch each, whatever becomes of the connection.
 class Writer {
  public:
-  explicit Writer(PostgresProxy& proxy, bool delivers = true)
-      : options_{.url = proxy.url(), .patience = 2s}, delivers_(delivers) {
+  explicit Writer(PostgresProxy& proxy, bool delivers = true, std::chrono::seconds patience = 30s)
+      : options_{.url = proxy.url(), .patience = patience}, delivers_(delivers) {
     reopen();
     NewRun run = new_run(1);
     run.hooks = {{.token = "t"}};
@@ -164,13 +164,42 @@ TEST_CASE("a commit whose answer is late is only late") {
 TEST_CASE("a server that does not answer a commit is given up, and the outcome looked for") {
   PostgresServer& server = empty_server();
   PostgresProxy proxy{server.port()};
-  Writer writer{proxy};
+  Writer writer{proxy, true, 5s};
 
   proxy.next_commit(Fate::stalled);
   writer.write();
 
   CHECK(writer.unknown_done == 1);
   writer.check();
+}
+
+TEST_CASE("a server that stops because it cannot flush a commit may have done it") {
+  PostgresServer& server = empty_server();
+  PostgresProxy proxy{server.port()};
+  Writer writer{proxy};
+
+  proxy.next_commit(Fate::panicked);
+  writer.write();
+
+  CHECK(proxy.interfered() == 1);
+  CHECK(writer.unknown_done == 1);
+  writer.check();
+}
+
+TEST_CASE("who reads hears of a failure, also where the connection is lost over it") {
+  PostgresServer& server = empty_server();
+  PostgresProxy proxy{server.port()};
+  const auto store = open({.url = proxy.url()});
+  expect<RunStarted>(*store, start(new_run(1)));
+  const auto reader = *store->reader();
+
+  server.run("ALTER TABLE semel.workspace RENAME TO elsewhere");
+  proxy.cut_next_rollback();
+  const auto failed = reader->find("default", "run-1");
+  server.run("ALTER TABLE semel.elsewhere RENAME TO workspace");
+
+  CHECK_FALSE(failed.has_value());
+  CHECK(reader->find("default", "run-1").value().has_value());
 }
 
 TEST_CASE("an older program refuses a newer schema") {

@@ -120,18 +120,49 @@ TEST_CASE(
       2);
 }
 
+TEST_CASE("so it is where a trigger that waits for the end sets it") {
+  testing::Engine engine{testing::fresh_store()};
+  const auto settings = [&] {
+    return engine.transaction([](sql::Transaction& tx) {
+      return tx
+          .query<std::string>(
+              "SELECT string_agg(name || ' = ' || setting, ', ' ORDER BY name) FROM pg_settings"
+              " WHERE name IN ('synchronous_commit', 'default_transaction_isolation',"
+              " 'default_transaction_read_only', 'lock_timeout', 'statement_timeout',"
+              " 'idle_in_transaction_session_timeout')")
+          .front();
+    });
+  };
+  exec(engine,
+       "CREATE TABLE orders (id text PRIMARY KEY);"
+       "CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+       " PERFORM set_config('synchronous_commit', 'off', false),"
+       "  set_config('default_transaction_isolation', 'serializable', false),"
+       "  set_config('default_transaction_read_only', 'on', false),"
+       "  set_config('lock_timeout', '0', false), set_config('statement_timeout', '1h', false),"
+       "  set_config('idle_in_transaction_session_timeout', '0', false);"
+       " RETURN NULL; END $$;"
+       "CREATE CONSTRAINT TRIGGER meddle AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED"
+       " FOR EACH ROW EXECUTE FUNCTION meddle()");
+  const std::string before = settings();
+
+  exec(engine, "INSERT INTO orders VALUES ('a')");
+
+  CHECK(settings() == before);
+}
+
 TEST_CASE("the program's statements are planned as PostgreSQL does it by itself") {
   testing::Engine engine{testing::fresh_store()};
 
   const auto planned = [&] {
     return count(engine,
-                 "SELECT count(*) FROM pg_settings WHERE name = 'plan_cache_mode'"
-                 " AND setting = 'auto'");
+                 "SELECT count(*) FROM pg_settings WHERE (name = 'plan_cache_mode'"
+                 " AND setting = 'auto') OR (name = 'jit' AND setting = reset_val)");
   };
 
-  CHECK(planned() == 1);
+  CHECK(planned() == 2);
   exec(engine, "SELECT set_config('plan_cache_mode', 'force_custom_plan', false)");
-  CHECK(planned() == 1);
+  CHECK(planned() == 2);
 }
 
 TEST_CASE("PostgreSQL's types come out as what C++ has for them") {

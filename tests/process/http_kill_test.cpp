@@ -132,6 +132,12 @@ TEST_CASE("a server is killed again and again, and no answer changes and nothing
     Child server(command, log);
     REQUIRE_MESSAGE(server.is_ready_within(60s), text_of(log));
     static_cast<void>(server.ends_within(3s));
+    comes_true(
+        [&] {
+          const std::lock_guard lock(seen.mutex);
+          return seen.answers.size() > static_cast<std::size_t>(clients);
+        },
+        60s);
     stopping = true;
   }
 

@@ -227,6 +227,12 @@ TEST_CASE(
       proxy.start();
     }
     pause(3s);  // longer than a lease: whatever was cut off is answered
+    comes_true(
+        [&] {
+          const std::lock_guard lock(seen.mutex);
+          return seen.answers.size() > 64;
+        },
+        60s);
   }
 
   for (const std::string& problem : seen.problems) MESSAGE(problem);

@@ -58,6 +58,16 @@ struct Seen {
   std::map<std::string, std::string> answers;  ///< by key
   std::map<std::string, Order> orders;
   std::vector<std::string> problems;
+
+  /// Until there are more orders than `count`, or a minute is over.
+  void await_orders(std::size_t count) {
+    comes_true(
+        [&] {
+          const std::lock_guard lock(mutex);
+          return orders.size() > count;
+        },
+        60s);
+  }
 };
 
 class Customer {
@@ -123,9 +133,16 @@ class Customer {
   const std::atomic<bool>& stopping_;
 };
 
-/// "none": there is none yet, or no server.
+/// "none": there is none within a minute, or no server.
 inline std::string result_of(std::uint16_t port, const std::string& run) {
-  const auto answer = ask(port, "GET", "/api/v1/runs/" + run + "/result?wait=60s", "", "");
+  std::optional<RawAnswer> answer;
+  comes_true(
+      [&] {
+        // Shorter than the client's patience.
+        answer = ask(port, "GET", "/api/v1/runs/" + run + "/result?wait=10s", "", "");
+        return !answer || answer->status == 200;
+      },
+      60s);
   if (!answer || answer->status != 200) return "none";
   const Json result = value::from_text(answer->body);
   const Json* output = result.as_object().if_contains("output");

@@ -44,6 +44,7 @@ TEST_CASE("a served engine is killed again and again, and what it acknowledged h
     Child server(command, log);
     REQUIRE_MESSAGE(server.is_ready_within(60s), text_of(log));
     static_cast<void>(server.ends_within(3s));
+    seen.await_orders(clients);
     stopping = true;
     threads.clear();
     for (const auto& [order, known] : seen.orders) results[order] = result_of(port, known.run);

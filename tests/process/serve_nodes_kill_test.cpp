@@ -62,6 +62,7 @@ class Shop {
   /// Lets what was cut off be answered, and waits for the end of every run.
   std::map<std::string, std::string> results() {
     let_be(0, 3s);
+    seen.await_orders(clients);
     stopping_ = true;
     customers_.clear();
     std::map<std::string, std::string> results;

@@ -49,8 +49,8 @@ void serve(const Place& place) {
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   Ledger ledger(place.directory / "ledger");
   the_ledger = &ledger;
-  // Nobody is to be blamed for these crashes.
-  Engine engine{place.store, {.crashes_max = 1'000'000, .node = place.node, .lease = 2s}};
+  // Nobody is to be blamed for these crashes. One that is killed comes back under its name, so nobody waits for its lease.
+  Engine engine{place.store, {.crashes_max = 1'000'000, .node = place.node, .lease = 15s}};
   engine.add("process-order", process_order, {.token_payload = type<Approval>()});
   engine.start_workers();
   const auto server = http::serve(engine, {.port = place.port});

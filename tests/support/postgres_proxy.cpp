@@ -61,6 +61,12 @@ bool receive(int socket, std::string& bytes) {
   return true;
 }
 
+using namespace std::string_view_literals;
+
+constexpr std::string_view answer_to_commit = "C\0\0\0\013COMMIT\0"sv;
+constexpr std::string_view panic = "E\0\0\0\060SPANIC\0VPANIC\0C58030\0Mcould not fsync file\0\0"sv;
+static_assert(panic.size() == 1 + 060);
+
 std::uint32_t length_at(const std::string& bytes, std::size_t at) {
   std::uint32_t length = 0;
   for (std::size_t i = 0; i < 4; ++i)
@@ -140,6 +146,11 @@ class PostgresProxy::Link {
         return;
       }
     }
+    if (letter == 'Q' && message.c_str() + 5 == "ROLLBACK"sv &&
+        proxy_.cuts_rollback_.exchange(false)) {
+      is_open_ = false;
+      return;
+    }
     is_open_ = send_all(server_, message);
     // Everything up to the end of the pipeline: then the server executes it.
     if (letter == 'S' && fate_now_ == Fate::cut_at_once) {
@@ -164,6 +175,11 @@ class PostgresProxy::Link {
         is_open_ = false;
         return;
       case Fate::stalled:
+        return;
+      case Fate::panicked:
+        send_all(client_, answered_.substr(0, answered_.find(answer_to_commit)));
+        send_all(client_, panic);
+        is_open_ = false;
         return;
       default:
         break;

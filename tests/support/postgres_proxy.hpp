@@ -19,6 +19,7 @@ enum class Fate {
   cut_at_once,  ///< passed on, and both connections reset: nobody knows which was first
   stalled,  ///< the server has answered it; the answer is kept back and the connection left open
   delayed,  ///< the answer is passed on late
+  panicked,  ///< the server has done it; what is passed on is that it stops because it could not flush its log
 };
 
 class PostgresProxy {
@@ -32,6 +33,9 @@ class PostgresProxy {
 
   /// For the next COMMIT that comes by, on whatever connection; those behind it are passed on.
   void next_commit(Fate fate) { fate_ = fate; }
+
+  /// The next ROLLBACK that comes by without a pipeline: the connection is cut, the server never sees it.
+  void cut_next_rollback() { cuts_rollback_ = true; }
 
   /// COMMITs that did not fare as usual.
   int interfered() const { return interfered_; }
@@ -49,6 +53,7 @@ class PostgresProxy {
   int port_ = 0;
   int stop_ = -1;  ///< readable when it is over
   std::atomic<Fate> fate_ = Fate::passed_on;
+  std::atomic<bool> cuts_rollback_ = false;
   std::atomic<int> interfered_ = 0;
   std::atomic<int> interfered_alone_ = 0;
   std::thread acceptor_;

@@ -75,10 +75,42 @@ void note_warning(void* flag, const PGresult* notice) {
     *static_cast<bool*>(flag) = true;
 }
 
+/// The server ends the connection, or itself, and what the transaction came to is seen when it is back: a COMMIT that could
+/// not be flushed is in the log all the same. What libpq makes up itself, because the connection broke, has no SQLSTATE.
+bool is_end_of_connection(const PGresult* result) {
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  if (state == nullptr || std::string_view{state}.starts_with("57P")) return true;
+  const char* severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+  return severity != nullptr &&
+         (std::strcmp(severity, "FATAL") == 0 || std::strcmp(severity, "PANIC") == 0);
+}
+
+/// Whatever the server's defaults are: what is answered is on disk, and a statement sees what was committed before it. What a
+/// batch writes is found by its key whatever the values are; by itself PostgreSQL would plan most of these statements anew for
+/// each batch, which takes as long as they do, or compile what it takes to be dear. NULL: as the URL or the role has it.
+std::string settings_for(const ConnectionOptions& options) {
+  constexpr const char* reading = "set_config('default_transaction_read_only', 'on', false)";
+  constexpr const char* writing =
+      "set_config('default_transaction_read_only', NULL, false),"
+      " set_config('statement_timeout', NULL, false),"
+      " set_config('synchronous_commit', 'on', false),"
+      " set_config('default_transaction_isolation', 'read committed', false),"
+      " set_config('plan_cache_mode', 'force_generic_plan', false),"
+      " set_config('jit', 'off', false)";
+  return fmt::format(
+      "SELECT set_config('lock_timeout', '{}', false),"
+      " set_config('idle_in_transaction_session_timeout', '{}', false),"
+      " set_config('tcp_keepalives_idle', '10', false),"
+      " set_config('tcp_keepalives_interval', '5', false),"
+      " set_config('tcp_keepalives_count', '3', false), {}",
+      options.lock_timeout.count(), options.idle_timeout.count(),
+      options.read_only ? reading : writing);
+}
+
 }  // namespace
 
 bool Failed::was_in_the_way() const {
-  return state_ == "23505" || state_ == "40P01" || state_ == "40001" || state_ == "55P03";
+  return state_ == "23505" || state_ == "40P01" || state_ == "40001" || state_ == lock_timed_out;
 }
 
 // ------------------------------------------------------------------------------------------------ rows
@@ -126,7 +158,10 @@ std::vector<std::uint32_t> Rows::parameter_types() const {
 // ------------------------------------------------------------------------------------------------ connection
 
 Connection::Connection(const ConnectionOptions& options)
-    : handle_(connect(options)), patience_(options.patience), sent_(options.statements) {
+    : handle_(connect(options)),
+      patience_(options.patience),
+      settings_(settings_for(options)),
+      sent_(options.statements) {
   if (PQstatus(handle_) != CONNECTION_OK) {
     const std::string why = every_host(PQerrorMessage(handle_));
     PQfinish(handle_);
@@ -135,18 +170,7 @@ Connection::Connection(const ConnectionOptions& options)
   PQsetNoticeReceiver(handle_, note_warning, &warned_);
   PQsetnonblocking(handle_, 1);
   try {
-    run(
-        fmt::format("SET lock_timeout = {}; SET tcp_keepalives_idle = 10;"
-                    " SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
-                    " SET idle_in_transaction_session_timeout = {}",
-                    options.lock_timeout.count(), options.idle_timeout.count()));
-    // Whatever the server's defaults are: what is answered is on disk, and a statement sees what was committed before it.
-    // What a batch writes is found by its key whatever the values are; by itself PostgreSQL would plan most of these
-    // statements anew for each batch, which takes as long as they do.
-    run(options.read_only ? "SET default_transaction_read_only = on"
-                          : "SET synchronous_commit = on;"
-                            " SET default_transaction_isolation = 'read committed';"
-                            " SET plan_cache_mode = force_generic_plan");
+    run(settings_);
   } catch (...) {
     PQfinish(handle_);
     throw;
@@ -363,11 +387,9 @@ void Pipeline::check(const pg_result* result) {
     default:
       break;
   }
-  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-  // What libpq makes up itself has no SQLSTATE: the connection broke.
-  if (state == nullptr || std::string_view{state}.starts_with("57P"))
-    connection_.lose(first_line(PQresultErrorMessage(result)));
+  if (is_end_of_connection(result)) connection_.lose(first_line(PQresultErrorMessage(result)));
   if (!failure_) {
+    const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char* primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     // Not the detail: it would show keys and tokens.
     std::string reason = first_line(primary);

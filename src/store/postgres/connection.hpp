@@ -21,6 +21,9 @@ struct pg_result;
 
 namespace semel::store::postgres {
 
+/// The SQLSTATE where a lock did not come in time.
+inline constexpr const char* lock_timed_out = "55P03";
+
 /// With PostgreSQL's SQLSTATE; empty where the connection is at fault.
 class Failed final : public store::Failed {
  public:
@@ -125,6 +128,9 @@ class Connection {
   /// From the answer before the last COMMIT to its own. None: there was none.
   std::optional<std::chrono::nanoseconds> commit_time() const { return commit_time_; }
 
+  /// The statement by which its settings are as they were made, whatever the program's functions did to them.
+  const std::string& settings() const { return settings_; }
+
   /// False: other code uses it too, and may know statements by the same names.
   bool keeps_statements() const { return is_own_; }
 
@@ -140,6 +146,7 @@ class Connection {
   pg_conn* handle_ = nullptr;
   bool is_own_ = true;
   std::chrono::milliseconds patience_ = ConnectionOptions{}.patience;
+  std::string settings_;  ///< empty where they are the program's
   bool lost_ = false;
   bool warned_ = false;  ///< since the last pipeline began
   std::optional<std::chrono::nanoseconds> commit_time_;

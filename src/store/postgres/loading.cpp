@@ -22,6 +22,13 @@ constexpr int payloads_read = 3;
   "  (SELECT h.run FROM semel.hook h WHERE h.workspace = x.w AND h.token = x.v"          \
   "   AND h.active = 1 LIMIT 1) n)"
 
+/// Rows of those runs, looked up run by run, as names are. By a range of one run, which is the same as `=` and has no
+/// statistics: where few runs have most of the rows, or nobody has counted them yet, PostgreSQL would read the whole table for
+/// a run that has none.
+#define SEMEL_ROWS(columns, table, of)                                                         \
+  "SELECT " columns " FROM " SEMEL_RUNS " AS wanted(key), LATERAL (SELECT * FROM semel." table \
+  " t WHERE t." of " BETWEEN wanted.key AND wanted.key OFFSET 0) t"
+
 /// What is found by a unique index was not, or not this, when the locks were taken: it is read again behind a lock.
 constexpr const char* lock_runs =
     "SELECT run FROM semel.run WHERE run IN " SEMEL_RUNS " ORDER BY run FOR UPDATE";
@@ -38,28 +45,24 @@ constexpr const char* read_runs =
     " WHERE r.run IN " SEMEL_RUNS;
 constexpr const char* read_texts =
     "SELECT run, input, output FROM semel.run WHERE run IN " SEMEL_RUNS;
-constexpr const char* read_attributes =
-    "SELECT run, name, value FROM semel.attribute WHERE run IN " SEMEL_RUNS;
-constexpr const char* read_hooks =
-    "SELECT hook, workspace, run, token, op, shape, webhook, fed, since, active, at_end"
-    " FROM semel.hook WHERE run IN " SEMEL_RUNS;
+constexpr const char* read_attributes = SEMEL_ROWS("t.run, t.name, t.value", "attribute", "run");
+constexpr const char* read_hooks = SEMEL_ROWS(
+    "t.hook, t.workspace, t.run, t.token, t.op, t.shape, t.webhook, t.fed, t.since, t.active, "
+    "t.at_end",
+    "hook", "run");
 constexpr const char* read_oldest_payloads =
-    "SELECT p.payload, p.hook, p.run, p.at, p.checked, p.value, p.start FROM semel.hook h,"
-    " LATERAL (SELECT * FROM semel.payload q WHERE q.hook = h.hook ORDER BY q.payload LIMIT 3) p"
-    " WHERE h.run IN " SEMEL_RUNS;
+    SEMEL_ROWS("p.payload, p.hook, p.run, p.at, p.checked, p.value, p.start", "hook", "run")
+    ", LATERAL (SELECT * FROM semel.payload q WHERE q.hook = t.hook ORDER BY q.payload LIMIT 3) p";
 constexpr const char* read_inbox =
-    "SELECT item, run, kind, op, value, failure, at FROM semel.inbox WHERE run IN " SEMEL_RUNS;
+    SEMEL_ROWS("t.item, t.run, t.kind, t.op, t.value, t.failure, t.at", "inbox", "run");
 constexpr const char* read_entries =
     "SELECT j.run, j.seq, j.at, j.entry FROM semel.journal j JOIN semel.run o ON o.run = j.run"
     " WHERE j.seq >= o.first_seq AND o.run IN " SEMEL_RUNS;
-constexpr const char* read_progress =
-    "SELECT run, op, value FROM semel.progress WHERE run IN " SEMEL_RUNS;
-constexpr const char* read_timers =
-    "SELECT run, kind, op, due FROM semel.timer WHERE run IN " SEMEL_RUNS;
-constexpr const char* read_waiters =
-    "SELECT run, op, target FROM semel.waiter WHERE target IN " SEMEL_RUNS;
+constexpr const char* read_progress = SEMEL_ROWS("t.run, t.op, t.value", "progress", "run");
+constexpr const char* read_timers = SEMEL_ROWS("t.run, t.kind, t.op, t.due", "timer", "run");
+constexpr const char* read_waiters = SEMEL_ROWS("t.run, t.op, t.target", "waiter", "target");
 constexpr const char* read_children =
-    "SELECT run, parent FROM semel.run WHERE status NOT IN (3, 4, 5) AND parent IN " SEMEL_RUNS;
+    SEMEL_ROWS("t.run, t.parent", "run", "parent") " WHERE t.status NOT IN (3, 4, 5)";
 constexpr const char* read_reservations =
     "SELECT digest, fence, workspace, lease_until, ttl, expires_at, sweep_at, state, on_abandoned,"
     " fingerprint, ns, scope, key, owner, answer FROM semel.reservation"
@@ -77,6 +80,7 @@ constexpr const char* read_payloads =
     "SELECT payload, hook, run, at, checked, value, start FROM semel.payload"
     " WHERE payload = ANY($1::bigint[])";
 
+#undef SEMEL_ROWS
 #undef SEMEL_RUNS
 
 constexpr std::array<const char*, number_kinds> draw_numbers{

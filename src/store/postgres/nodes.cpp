@@ -29,6 +29,14 @@ constexpr const char* tell_workflows =
   "  OR (n.name = $3::bytea OR n.kept_at + n.lease / 3 < $2::bigint)"           \
   "   AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = n.backend" \
   "    AND (a.backend_start IS NULL OR a.backend_start = n.backend_start)))"
+/// Of a process that was stopped in the middle of sending a batch PostgreSQL awaits the rest, without a limit: for it the
+/// transaction is not idle. Its locks keep others from its runs, and its node's row from being removed. (Whose sessions these
+/// are not, and who may not end them, does not try.)
+constexpr const char* end_silent_backends =
+    "SELECT pg_terminate_backend(a.pid) FROM semel.node n JOIN pg_stat_activity a"
+    " ON a.pid = n.backend AND a.backend_start = n.backend_start"
+    " WHERE a.usename = current_user AND a.xact_start IS NOT NULL AND a.wait_event = 'ClientRead'"
+    " AND a.state_change < clock_timestamp() - make_interval(secs => n.lease / 1e9)";
 constexpr const char* remove_dead =
     "DELETE FROM semel.node WHERE node IN (SELECT n.node FROM semel.node n WHERE " SEMEL_DEAD
     " FOR UPDATE OF n SKIP LOCKED)";
@@ -150,6 +158,7 @@ NodeOpened open_node(Connection& connection, const OpenNode& command, const Node
   membership.is_open = true;
   membership.owned = {.is_all = false, .partitions = {}};
   Pipeline second{connection};
+  second.add(end_silent_backends);
   second.add(remove_dead,
              Parameters::of(membership.node, command.now, std::string_view{identity.name}));
   if (command.works) add_taking(second, membership.node, answer.gained);
@@ -193,6 +202,7 @@ NodeKept keep_node(Connection& connection, const KeepNode& command, const NodeId
   const Parameters about_it =
       Parameters::of(membership.node, command.now, std::string_view{identity.name}, works);
   Pipeline pipeline{connection};
+  pipeline.add(end_silent_backends);
   pipeline.add(remove_dead,
                Parameters::of(membership.node, command.now, std::string_view{identity.name}));
   if (command.works) add_taking(pipeline, membership.node, answer.gained);
@@ -266,6 +276,12 @@ Done node_well(Connection& connection, const NodeWell& command, Membership& memb
   }
   pipeline.run();
   return {};
+}
+
+void end_silent(Connection& connection) {
+  Pipeline pipeline{connection};
+  pipeline.add(end_silent_backends);
+  pipeline.run();
 }
 
 std::string channel_of(std::int64_t node) { return fmt::format("semel_node_{}", node); }

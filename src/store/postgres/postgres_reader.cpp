@@ -375,8 +375,17 @@ class PostgresReader final : public Reader {
       connection_->run("COMMIT");
       return found;
     } catch (const store::Failed& failed) {
-      if (!connection_->is_lost() && connection_->in_transaction()) connection_->run("ROLLBACK");
+      roll_back();
       return failed.fault();
+    }
+  }
+
+  void roll_back() {
+    if (connection_->is_lost() || !connection_->in_transaction()) return;
+    try {
+      connection_->run("ROLLBACK");
+    } catch (const store::Failed&) {
+      connection_->give_up();  // and the transaction goes with it
     }
   }
 

@@ -307,12 +307,11 @@ struct PostgresStore::Impl {
     } else {
       add_begin(last, attempt);
       add_writing(last, held.get());
-      // Whatever the program's functions did to them.
-      if (attempt.has_sql)
-        last.add(
-            "SELECT set_config('synchronous_commit', 'on', false),"
-            " set_config('default_transaction_isolation', 'read committed', false),"
-            " set_config('plan_cache_mode', 'force_generic_plan', false)");
+      if (attempt.has_sql) {
+        // First, because triggers that wait for the end are the program's code, too.
+        last.add("SET CONSTRAINTS ALL IMMEDIATE");
+        last.add(connection.settings());
+      }
       last.add_commit();
       last.run();
     }
@@ -397,6 +396,10 @@ struct PostgresStore::Impl {
         const bool is_program = wants_any_sql && failed.state().starts_with("23");
         const bool was_presumed = presumes && failed.state() == postgres::not_borne_out;
         if (!failed.was_in_the_way() && !is_program && !was_presumed) throw;
+        if (failed.state() == postgres::lock_timed_out) {
+          roll_back();
+          postgres::end_silent(connection);
+        }
         known.open.clear();
         if (std::exchange(presumes, false)) segments = segments_of(batch, alone, presumes);
         ++attempts;

@@ -27,7 +27,7 @@ constexpr const char* runs_with_work =
 constexpr const char* runs_not_ended =
     "SELECT run FROM semel.run WHERE run = ANY($1::bigint[]) AND status < 3";
 
-// What another node has in hand is left for the next sweep. What is to go is chosen once, in an array or a table of its own: a
+// What another node has in hand is left for the next sweep. What is to go is chosen once, in an array: a
 // subquery that skips what is locked may be executed again and again by a join, and then takes more than its limit.
 constexpr const char* forget_keys =
     "UPDATE semel.run SET holds_key = 0, key_until = NULL WHERE run = ANY (ARRAY(SELECT run"
@@ -41,11 +41,10 @@ constexpr const char* remove_runs =
     " hooks AS (DELETE FROM semel.hook WHERE run IN (SELECT run FROM gone)),"
     " payloads AS (DELETE FROM semel.payload WHERE run IN (SELECT run FROM gone))"
     " INSERT INTO semel.garbage (run) SELECT run FROM gone";
+// By their places: to join them by their three names PostgreSQL would read the whole table.
 constexpr const char* forget_resumes =
-    "WITH old AS MATERIALIZED (SELECT workspace, token, resume_id FROM semel.resume"
-    "  WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint FOR UPDATE SKIP LOCKED)"
-    " DELETE FROM semel.resume s USING old WHERE s.workspace = old.workspace"
-    " AND s.token = old.token AND s.resume_id = old.resume_id";
+    "DELETE FROM semel.resume WHERE ctid = ANY (ARRAY(SELECT ctid FROM semel.resume"
+    " WHERE until <= $1::bigint ORDER BY until LIMIT $2::bigint FOR UPDATE SKIP LOCKED))";
 constexpr const char* forget_reservations =
     "DELETE FROM semel.reservation WHERE digest = ANY (ARRAY(SELECT digest"
     " FROM semel.reservation WHERE sweep_at <= $1::bigint ORDER BY sweep_at, fence LIMIT $2::bigint"

@@ -184,7 +184,8 @@ void UserSql::begin() {
   has_run_ = false;
   // The program's statements are planned as it is used to. A connection of its own is left as it is.
   connection_.run(connection_.keeps_statements()
-                      ? "SAVEPOINT semel_unit; SET LOCAL plan_cache_mode = auto"
+                      ? "SAVEPOINT semel_unit; SET LOCAL plan_cache_mode = auto;"
+                        " SET LOCAL jit TO DEFAULT"
                       : "SAVEPOINT semel_unit");
 }
 

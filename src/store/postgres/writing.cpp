@@ -171,6 +171,13 @@ void write_journal(Pipeline& pipeline, const Held& held) {
 
 // ------------------------------------------------------------------------------------------------ wake-ups
 
+/// Rows of those runs, which are locked. Found by ranges of one run, as in loading.cpp.
+#define SEMEL_DELETE(table, which)                                                               \
+  "DELETE FROM semel." table                                                                     \
+  " WHERE ctid = ANY (ARRAY(SELECT t.place FROM unnest($1::bigint[]) AS x(run),"                 \
+  " LATERAL (SELECT ctid AS place FROM semel." table " WHERE run BETWEEN x.run AND x.run " which \
+  " OFFSET 0) t))"
+
 void clear_wakeups(Pipeline& pipeline, const Held& held) {
   Columns all{"i"};
   Columns any{"i"};
@@ -180,14 +187,15 @@ void clear_wakeups(Pipeline& pipeline, const Held& held) {
     any.add(run);
     (slot.now->all ? all : generation).add(run);
   }
-  add(pipeline, "DELETE FROM semel.timer WHERE run = ANY($1::bigint[])", all);
-  add(pipeline, "DELETE FROM semel.timer WHERE run = ANY($1::bigint[]) AND kind IN (0, 1)",
-      generation);
-  add(pipeline, "DELETE FROM semel.inbox WHERE run = ANY($1::bigint[])", all);
-  add(pipeline, "DELETE FROM semel.inbox WHERE run = ANY($1::bigint[]) AND kind = 0", generation);
-  add(pipeline, "DELETE FROM semel.waiter WHERE run = ANY($1::bigint[])", any);
-  add(pipeline, "DELETE FROM semel.progress WHERE run = ANY($1::bigint[])", any);
+  add(pipeline, SEMEL_DELETE("timer", ""), all);
+  add(pipeline, SEMEL_DELETE("timer", "AND kind IN (0, 1)"), generation);
+  add(pipeline, SEMEL_DELETE("inbox", ""), all);
+  add(pipeline, SEMEL_DELETE("inbox", "AND kind = 0"), generation);
+  add(pipeline, SEMEL_DELETE("waiter", ""), any);
+  add(pipeline, SEMEL_DELETE("progress", ""), any);
 }
+
+#undef SEMEL_DELETE
 
 void write_timers(Pipeline& pipeline, const Held& held) {
   Columns gone{"iib"};
