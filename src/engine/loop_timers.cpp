@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds next_page_after{1};
 constexpr std::chrono::seconds suspect_time{10};
 /// While there is more to sweep, more rows go than were written since the last time, in portions that hold up nobody for
 /// long. A command leaves a row, or little more.
-constexpr std::chrono::milliseconds sweep_again_after{10};
+constexpr std::chrono::milliseconds sweep_again_after{3};
 constexpr std::int64_t swept_per_command = 2;
 constexpr std::int64_t swept_min = 1000;
 constexpr std::int64_t swept_max = 5000;
