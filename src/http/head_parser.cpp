@@ -167,7 +167,12 @@ bool HeadParser::read_target(std::string_view method, std::string_view target) {
 Parsed HeadParser::read_header(std::string_view line) {
   if (line.front() == ' ' || line.front() == '\t') return malformed("a folded header");
   const auto header = read_header_line(line);
-  if (!header) return malformed("a header is not a name, a colon and a value");
+  if (!header) {
+    // A name and a colon: then it is the value that is none.
+    if (same_name(line.substr(0, line.find(':') + 1), "idempotency-key:"))
+      return fail(400, "IDEMPOTENCY_KEY_INVALID", "a key has no control characters");
+    return malformed("a header is not a name, a colon and a value");
+  }
   if (fields_.size() == limits_.headers_max) return too_large("too many headers");
   fields_.push_back({piece(header->name), piece(header->value)});
   return note(*header, fields_.back());

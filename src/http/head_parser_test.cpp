@@ -98,6 +98,9 @@ const std::vector<Case>& cases() {
       {90, get("Host: a\r\nX: b\x7F\r\n"), 400, "MALFORMED"},
       {91, get("Host: a\r\nX: b\x0B\r\n"), 400, "MALFORMED"},
       {92, get("Host: a\r\nX\xC3\xA9: b\r\n"), 400, "MALFORMED"},
+      {93, get("Host: a\r\nIdempotency-Key: a\x01\r\n"), 400, "IDEMPOTENCY_KEY_INVALID"},
+      {94, get("Host: a\r\nidempotency-key: \x7F\r\n"), 400, "IDEMPOTENCY_KEY_INVALID"},
+      {95, get("Host: a\r\nIdempotency-Key\r\n"), 400, "MALFORMED"},
       // ---- Host
       {100, get(""), 400, "MALFORMED"},
       {101, get("Host: a\r\nHost: a\r\n"), 400, "MALFORMED"},

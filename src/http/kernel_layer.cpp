@@ -214,10 +214,9 @@ class Exchange final : public std::enable_shared_from_this<Exchange>, RequestErr
   /// None: the answer is not stored.
   std::optional<store::Reserve::Outcome> outcome_of(const Response& answer) const {
     if (!policy_->stored.contains(answer.status)) return std::nullopt;
-    std::string bytes = store_answer(answer);
-    if (bytes.size() > policy_->answer_bytes_max)
+    if (answer.body.size() > policy_->answer_bytes_max)
       return store::Reserve::Outcome{.state = store::ReservationState::not_retained, .answer = {}};
-    return store::Reserve::Outcome{.answer = std::move(bytes)};
+    return store::Reserve::Outcome{.answer = store_answer(answer)};
   }
 
   void tell() {

@@ -81,8 +81,8 @@ struct Setting {
 constexpr std::int64_t bytes_max = std::int64_t{1} << 30U;
 constexpr nanoseconds shortest = std::chrono::milliseconds{1};
 
+/// What frames a message or belongs to a connection cannot also be a key or a tenant.
 bool is_header_name(std::string_view name) {
-  // What frames a message or belongs to a connection cannot also be a key or a tenant.
   constexpr auto taken = std::to_array<std::string_view>(
       {"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te",
        "trailer", "transfer-encoding", "upgrade"});
@@ -94,7 +94,13 @@ bool is_header_name(std::string_view name) {
 
 void read_header(const Setting& setting, ProxyRules& rules) {
   rules.policy.header = setting.text();
-  if (!is_header_name(rules.policy.header)) setting.refuse("is no header that can hold a key");
+  // Nor is a credential a key: it would be one for all that a caller asks for.
+  constexpr auto taken = std::to_array<std::string_view>(
+      {"authorization", "cookie", "content-type", "idempotency-replayed"});
+  const bool is_taken = std::ranges::any_of(
+      taken, [&](std::string_view each) { return same_name(each, rules.policy.header); });
+  if (is_taken || !is_header_name(rules.policy.header))
+    setting.refuse("is no header that can hold a key");
 }
 
 void read_methods(const Setting& setting, ProxyRules& rules) {
@@ -358,8 +364,11 @@ ProxyConfig read_proxy_config(std::string_view preset, std::string_view json) {
   });
   if (routes != nullptr) {
     for (std::size_t i = 0; i < routes->get_array().size(); ++i) {
-      config.routes.push_back(
-          read_route({"/routes/" + std::to_string(i), routes->get_array()[i]}, config.rules));
+      const Setting setting{"/routes/" + std::to_string(i), routes->get_array()[i]};
+      ProxyRoute route = read_route(setting, config.rules);
+      if (std::ranges::find(config.routes, route.path, &ProxyRoute::path) != config.routes.end())
+        setting.refuse("there is one with this path already");
+      config.routes.push_back(std::move(route));
     }
   }
   return config;

@@ -168,6 +168,8 @@ TEST_CASE("what is wrong with a file is named by its place") {
        {27, R"({"maxBody": 0})", "/maxBody: "},
        {28, R"({"maxAnswer": 9999999999})", "/maxAnswer: "},
        {29, R"({"headerTimeout": "0s"})", "/headerTimeout: "},
+       {60, R"({"header": "Authorization"})", "/header: "},
+       {61, R"({"routes": [{"path": "/a"}, {"path": "/b"}, {"path": "/a"}]})", "/routes/2: "},
        {30, R"({"idleTimeout": "soon"})", "/idleTimeout: "},
        {31, R"({"upstreamTimeout": "0ms"})", "/upstreamTimeout: "},
        {32, R"({"authCheck": "ftp://x"})", "/authCheck: "},

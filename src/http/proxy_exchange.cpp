@@ -248,10 +248,9 @@ class KeyedExchange final : public UpstreamListener,
 
   store::Command outcome_of(const Response& response) const {
     if (!policy().stored.contains(response.status)) return released();
-    std::string bytes = store_answer(response);
-    if (bytes.size() > policy().answer_bytes_max)
+    if (response.body.size() > policy().answer_bytes_max)
       return completed(store::ReservationState::not_retained, {});
-    return completed(store::ReservationState::completed, std::move(bytes));
+    return completed(store::ReservationState::completed, store_answer(response));
   }
 
   /// The client hears of it when it is durable. Where the store failed or the lease was lost it hears of it all the same: the

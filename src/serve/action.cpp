@@ -146,7 +146,7 @@ class ActionWork final : public store::Work {
     }
     found = *mine;
     std::string bytes = kept_ == Kept::id ? id_in(answer) : http::store_answer(answer);
-    const bool is_whole = kept_ == Kept::whole && bytes.size() <= policy().answer_bytes_max;
+    const bool is_whole = kept_ == Kept::whole && answer.body.size() <= policy().answer_bytes_max;
     if (!is_whole && kept_ == Kept::whole) bytes.clear();
     unit.execute(store::Complete{
         .id = key_->id,

@@ -51,6 +51,13 @@ WebhookRequest webhook_payload(const http::Request& request, const http::Call& c
   return payload;
 }
 
+const std::string& token_in(const http::Call& call) {
+  constexpr std::size_t token_bytes_max = 255;
+  const std::string& token = call.path.at("token");
+  if (token.size() > token_bytes_max) throw ValidationError("token", "a token has 1 to 255 bytes");
+  return token;
+}
+
 }  // namespace
 
 void Api::add_hooks() {
@@ -59,8 +66,8 @@ void Api::add_hooks() {
       [this](const http::Request& request, const http::Call& call, const Json& body) {
         ResumeOptions options;
         options.expected_version = expected_version(request);
-        const store::Deliver wanted = engine::delivery(
-            parts_.limits, call.tenant, call.path.at("token"), value::to_text(body), options);
+        const store::Deliver wanted = engine::delivery(parts_.limits, call.tenant, token_in(call),
+                                                       value::to_text(body), options);
         return [wanted](Unit& unit) {
           store::Deliver deliver = wanted;
           deliver.now = unit.store.now();
@@ -80,7 +87,7 @@ void Api::add_hooks() {
           throw ValidationError("/start/token", "the token is the one in the path");
         if (options.idempotencyKey)
           throw ValidationError("/start/idempotencyKey", "the token decides, there is no key");
-        const std::string& token = call.path.at("token");
+        const std::string& token = token_in(call);
         engine::StartInput input = start_input(parts_, call.tenant, body.workflow, options,
                                                given_input(request.body, "start"), "/start");
         input.options.token = token;

@@ -91,7 +91,8 @@ http::Response Api::wake(const Unit& inside, const store::FindRun& wanted,
   store::UnitOfWork& unit = inside.store;
   const store::RunLoaded loaded = load(unit, wanted, version);
   if (store::is_end(loaded.run.status)) {
-    return refused({"RUN_NOT_ACTIVE", "run " + wanted.id + " is over", wanted.id});
+    return http::problem("RUN_NOT_ACTIVE", "run " + wanted.id + " is over",
+                         {{"runId", wanted.id}, {"run", run_in(unit, loaded.run)}});
   }
   const auto made = engine::waking(loaded, unit.now());
   if (made && !std::holds_alternative<store::Advanced>(unit.execute(made->command)))

@@ -291,17 +291,21 @@ TEST_CASE("L: an answer too large to keep streams through, and is not run again"
 
   const RawAnswer large = front.send("l", {.target = "/large?200000"});
   const RawAnswer again = front.send("l", {.target = "/large?200000"});
-  const RawAnswer small = front.send("s", {.target = "/large?900"});
-  const RawAnswer replay = front.send("s", {.target = "/large?900"});
+  const RawAnswer over = front.send("o", {.target = "/large?1001"});
+  const RawAnswer over_again = front.send("o", {.target = "/large?1001"});
+  const RawAnswer small = front.send("s", {.target = "/large?1000"});
+  const RawAnswer replay = front.send("s", {.target = "/large?1000"});
 
   CHECK(large.status == 200);
   CHECK(large.says("content-length: 200000"));
   CHECK(large.body == std::string(200000, 'x'));
   CHECK(again.status == 409);
   CHECK(again.code() == "IDEMPOTENCY_RESPONSE_NOT_RETAINED");
-  CHECK(small.body.size() == 900);
+  CHECK(over.body.size() == 1001);
+  CHECK(over_again.code() == "IDEMPOTENCY_RESPONSE_NOT_RETAINED");
+  CHECK(small.body.size() == 1000);
   CHECK(is_replay(replay));
-  CHECK(service.executed == 2);
+  CHECK(service.executed == 3);
 }
 
 TEST_CASE("L: events stream at once, and are not kept") {

@@ -77,6 +77,18 @@ TEST_CASE("resume or start takes no token, no key and no payload that does not f
   CHECK(served.get("/api/v1/hooks/t").status == 404);
 }
 
+TEST_CASE("a token that is too long is refused by its name") {
+  const Served served;
+  const std::string hook = "/api/v1/hooks/" + std::string(256, 't');
+
+  for (const RawAnswer& answer :
+       {served.post(hook + "/resume", "1"),
+        served.post(hook + "/resume-or-start", R"({"workflow":"nap","payload":1,"start":{}})")}) {
+    CHECK(answer.status == 422);
+    CHECK(served.json(answer).at("field") == "token");
+  }
+}
+
 TEST_CASE("hooks are shown one by one and in a list") {
   Served served;
   const std::string id = served.started("approve", R"("t")", R"(,"token":"t")");
