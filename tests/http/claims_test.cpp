@@ -13,6 +13,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace semel::http {
 
@@ -32,6 +33,11 @@ struct Gated final : KeyedWork {
   bool post(std::function<void()>) override { return false; }
 
   int status() { return answered.get_future().get().status; }
+
+  /// What it holds holds this.
+  void finish(int status) {
+    std::exchange(done, nullptr)({.status = status, .headers = {}, .body = {}});
+  }
 
   bool keeps = true;  ///< or drops the handler
   Done done;
@@ -132,10 +138,10 @@ TEST_CASE("a handler fails while others wait for it: one of them takes over") {
   endpoint.handle(second);
   while (engine.idempotency().kernel().counters().waits == 0) std::this_thread::yield();
 
-  first->done({.status = 503, .headers = {}, .body = {}});
+  first->finish(503);
   CHECK(first->status() == 503);
   while (second->begun == 0) std::this_thread::yield();
-  second->done({.status = 200, .headers = {}, .body = {}});
+  second->finish(200);
 
   CHECK(second->status() == 200);
 }
@@ -188,7 +194,7 @@ TEST_CASE("the store fails for a while and the handler goes on: its answer is st
   store.port->fails = false;
   while (store.port->executed == 0) std::this_thread::yield();
 
-  first->done({.status = 201, .headers = {}, .body = {}});
+  first->finish(201);
   const int told = first->status();
   endpoint.handle(again);
 
